@@ -1,0 +1,1 @@
+"""Rolecraft: teams of language-model agents that learn from their own failures."""

@@ -1,0 +1,109 @@
+"""Every exception that Rolecraft raises derives from `RolecraftError`.
+
+A message says what was wrong, with which value, and what to do about it: names in backticks,
+values as `repr`. Exceptions of user code are never wrapped: they come out as they were raised,
+with a note (PEP 678) that says which role and action raised them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class RolecraftError(Exception):
+    """Base of every exception that Rolecraft raises."""
+
+
+class UsageError(RolecraftError):
+    """The calling code is wrong: an unknown keyword, a bad value, a missing part."""
+
+
+class UnknownName(UsageError):
+    """A name is not among the known ones. Lists them, nearest first."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
+        import difflib  # only needed on the way out
+
+        self.name = name
+        self.known = sorted(known)
+        near = difflib.get_close_matches(name, self.known, n=1)
+        text = f"{what} {name!r} is not known."
+        if near:
+            text += f" Did you mean {near[0]!r}?"
+        listed = ", ".join(f"`{known}`" for known in self.known) or "none"
+        super().__init__(f"{text} Known: {listed}.{' ' + hint if hint else ''}")
+
+
+class DuplicateRole(UsageError):
+    """Two roles of one environment have the same name."""
+
+
+class NoActions(UsageError):
+    """A role was asked to act and has no actions."""
+
+
+class StateOutOfRange(UsageError):
+    """`_set_state(i)` or `rc.state = i` with an index that the action list does not have."""
+
+
+class ActionLimitReached(RolecraftError):
+    """One `run(message)` started more actions than the role's `max_actions`."""
+
+
+class InvalidAnswer(RolecraftError):
+    """A model's answer did not have the type that the question asked for."""
+
+
+class ModelError(RolecraftError):
+    """A model could not answer."""
+
+
+class MissingKey(ModelError):
+    """The provider of a model wants an API key and none was found."""
+
+
+class ModelUnavailable(ModelError):
+    """A model did not answer after all retries (rate limit, time-out, server error)."""
+
+
+class BadModelResponse(ModelError):
+    """A model's server answered something that is not a completion."""
+
+
+class RealModelForbidden(ModelError):
+    """A real model was called while `forbid_real_models` is in force."""
+
+
+class UnexpectedModelCall(ModelError):
+    """A scripted model was called more often than its script has replies."""
+
+
+class LimitReached(RolecraftError):
+    """A limit (money, tokens, calls, rounds) would be or was crossed.
+
+    Attributes: `limit` (its name), `allowed`, `used` (both in the limit's unit).
+    """
+
+    def __init__(self, message: str, *, limit: str, allowed: float, used: float) -> None:
+        self.limit, self.allowed, self.used = limit, allowed, used
+        super().__init__(message)
+
+
+class MissingExtra(RolecraftError, ImportError):
+    """An optional dependency is not installed. Names the command that installs it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(
+            f"{purpose} needs `{package}`, which is not installed. "
+            f"Install it with: pip install 'rolecraft[{extra}]'"
+        )
+
+
+class TraceError(RolecraftError):
+    """A trajectory or log cannot be read at all: it is missing, empty or of no known format."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        self.path, self.reason = str(path), reason
+        super().__init__(f"`{path}`: {reason}")
