@@ -1,0 +1,66 @@
+# Needs Python 3.11 or newer, pip and make. Everything goes into .venv and is installed once.
+PYTHON ?= python3
+VENV ?= .venv
+BENCH_VENV ?= .venv-bench
+
+BIN := $(VENV)/bin
+# Errors only: an index that is not reachable, or a pip that could be newer, is no news here.
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+INPUTS := pyproject.toml constraints-cpu.txt
+# Slow tests run where time does not matter: `make test CI=true`.
+MARKS := $(if $(filter true 1,$(CI)),not gpu,not slow and not gpu)
+
+.PHONY: help demo test lint bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo   train a team from failing to succeeding, on the CPU; writes demo/report.html"
+	@echo "make test   linters and tests; CI=true adds the slow ones"
+	@echo "make lint   ruff, mypy and the floors of the packages"
+	@echo "make bench  compare the overhead with LangGraph, AutoGen and Agno"
+	@echo "make clean  delete .venv and everything else that these targets made"
+	@echo "Another interpreter: make test PYTHON=python3.12"
+
+demo: $(VENV)/.demo
+	$(BIN)/rolecraft demo
+
+test: lint
+	$(BIN)/python -m pytest -q -m "$(MARKS)"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(BENCH_VENV)/.bench
+	$(BENCH_VENV)/bin/python benchmarks/framework_overhead.py --gate
+
+# One environment, two stamps: the demo does not wait for the linters, nor the tests for a new one.
+$(VENV)/.demo: $(INPUTS) | $(BIN)/python
+	@echo "Installing Rolecraft into $(VENV) (once; a minute or two) ..."
+	@$(BIN)/python $(PIP_INSTALL) -e '.[local]' -c constraints-cpu.txt
+	@touch $@
+
+$(VENV)/.dev: $(INPUTS) | $(BIN)/python
+	@echo "Installing Rolecraft and its development tools into $(VENV) (once; a minute or two) ..."
+	@$(BIN)/python $(PIP_INSTALL) -e '.[dev]' -c constraints-cpu.txt
+	@touch $(VENV)/.demo $@
+
+# The peers get an environment of their own, so that they cannot change what the tests run with.
+$(BENCH_VENV)/.bench: pyproject.toml | $(BENCH_VENV)/bin/python
+	@echo "Installing Rolecraft and its peers into $(BENCH_VENV) (once; about a minute) ..."
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -e '.[bench]'
+	@touch $@
+
+# Some distributions ship venv without ensurepip; then the pip that is there installs one.
+%/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Rolecraft needs Python 3.11 or newer, this is " \
+	  + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12" \
+	  if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $* >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $* \
+	  && $(PYTHON) -m pip --python $@ install -qq pip; }
+
+clean:
+	rm -rf $(VENV) $(BENCH_VENV) demo build dist *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
