@@ -9,6 +9,7 @@ copied for each instance. No validation: making one costs about a microsecond.
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any, ClassVar, dataclass_transform, get_origin
 
 from rolecraft.errors import UnknownName, UsageError
@@ -30,7 +31,7 @@ class Declared:
         inherited = dict(cls._fields)
         annotated = [
             name
-            for name, hint in cls.__dict__.get("__annotations__", {}).items()
+            for name, hint in inspect.get_annotations(cls).items()
             if not name.startswith("_") and not _is_class_var(hint)
         ]
         for name in annotated:
@@ -56,7 +57,9 @@ class Declared:
             if name not in fields:
                 setattr(self, name, copy.copy(known[name]))
         if ... in known.values():
-            missing = [name for name, default in known.items() if default is ... and name not in fields]
+            missing = [
+                name for name, default in known.items() if default is ... and name not in fields
+            ]
             if missing:
                 listed = ", ".join(f"`{name}`" for name in missing)
                 raise UsageError(f"`{type(self).__name__}(...)` is missing {listed}.")

@@ -1,0 +1,7 @@
+"""Where roles act: environments, teams, tasks."""
+
+from rolecraft.environments.environment import Environment
+from rolecraft.environments.task import Task, TaskEnvironment
+from rolecraft.environments.team import Run, Team
+
+__all__ = ["Environment", "Run", "Task", "TaskEnvironment", "Team"]

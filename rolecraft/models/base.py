@@ -92,6 +92,8 @@ class Session:
         self.model = model
         self.role = role
         self.seed = seed
+        self.id = ""
+        """Name of the conversation in the trajectory; the role sets it."""
         self.budget: Budget | None = None
         self.on_answer: Callable[[Session, Sequence[Message], Completion], None] | None = None
         """Called with the new messages and the answer of each call; a role records them here."""

@@ -1,0 +1,305 @@
+"""Environments: where roles act. A message bus with rounds.
+
+Invariant: the same inputs give the same trajectory, byte for byte, however long actions take. A
+round is: every role with an inbox takes it (the snapshot), all of them act at the same time, and
+then, in the order in which the roles were added, their events are recorded and their messages
+delivered (the commit). Nobody sees in a round what another role says in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolecraft.errors import DuplicateRole, UnknownName, UsageError
+from rolecraft.messages import ALL, NOBODY, SELF, USER, USER_REQUIREMENT, Message
+from rolecraft.models.budget import Budget, Limits
+from rolecraft.roles.conversations import resolve_model
+from rolecraft.roles.role import Role, describe
+from rolecraft.trajectories.events import Event, StopReason
+from rolecraft.trajectories.recorder import Recorder, Sink
+from rolecraft.trajectories.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from rolecraft.models.base import Model
+
+NO_RECEIVER_NEEDED = frozenset({ALL, NOBODY, SELF, USER})
+
+
+class Environment:
+    """Roles that hear each other.
+
+    `model` serves every role that has none of its own. `limits` bind all roles together. `seed`
+    makes sampling repeatable. `journal` is a file to record to; without one the trajectory is
+    kept in memory. `about` goes into the trajectory's header.
+    """
+
+    def __init__(
+        self,
+        roles: Iterable[Role] = (),
+        *,
+        model: Model | str | None = None,
+        limits: Limits | None = None,
+        seed: int = 0,
+        id: str = "run",  # noqa: A002 - what it is called everywhere else
+        journal: str | Path | None = None,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        self.id = id
+        self.model = model
+        self.limits = limits
+        self.budget = Budget(limits) if limits is not None else None
+        self.seed = seed
+        self.journal = Path(journal) if journal is not None else None
+        self.about: dict[str, Any] = dict(about or {})
+        self.roles: dict[str, Role] = {}
+        self.rounds = 0
+        """Rounds played so far; the logical time."""
+        self.messages = 0
+        """Messages published so far."""
+        self.last_message: Message | None = None
+        self._models: dict[str, Model | None] = {}
+        self._routes: dict[str, list[Role]] = {}
+        self._recorder: Recorder | None = None
+        self._in_memory: Trajectory | None = None
+        self._sinks: list[Sink] = []
+        self._waiting: list[Message] = []
+        self._in_round = False
+        self.add_roles(roles)
+
+    # --- roles -------------------------------------------------------------------------------
+
+    def add_role(self, role: Role) -> None:
+        """Add a role; its name must be free. Raises `DuplicateRole`."""
+        if not isinstance(role, Role):
+            hint = f"`{role.__name__}()`" if isinstance(role, type) else "an object of one"
+            raise UsageError(f"An environment holds roles, got {role!r}: add {hint}.")
+        if role.name in self.roles:
+            raise DuplicateRole(
+                f"Two roles are named {role.name!r}. Give one another name: "
+                f"`{type(role).__name__}(name='...')`."
+            )
+        if role.rc.env is not None and role.rc.env is not self:
+            raise UsageError(f"Role {role.name!r} is in another environment; make a new one.")
+        role.rc.env = self
+        self.roles[role.name] = role
+        self.rewatch()
+
+    def add_roles(self, roles: Iterable[Role]) -> None:
+        for role in roles:
+            self.add_role(role)
+
+    def get_role(self, name: str) -> Role:
+        """The role of this name. Raises `UnknownName`."""
+        if name not in self.roles:
+            raise UnknownName("Role", name, self.roles)
+        return self.roles[name]
+
+    @property
+    def has_model(self) -> bool:
+        return self.model is not None
+
+    def model_of(self, role: Role) -> Model | None:
+        spec = role.model if role.model is not None else self.model
+        if not isinstance(spec, str):
+            return spec
+        if spec not in self._models:  # roles with the same string share one model
+            self._models[spec] = resolve_model(spec)
+        return self._models[spec]
+
+    # --- messages ----------------------------------------------------------------------------
+
+    def publish_message(self, message: str | Message) -> Message:
+        """Put a message in from outside: a string, or a message without a sender, is the user's.
+
+        During a round it is delivered at the round's end. Raises `UnknownName` for a receiver
+        that does not exist.
+        """
+        if not isinstance(message, Message):
+            message = Message(message)
+        message.route()
+        if not message.sent_from:
+            message.sent_from = USER
+            message.cause_by = message.cause_by or USER_REQUIREMENT
+        self.check_receivers(message)
+        if self._in_round:
+            self._waiting.append(message)
+        else:
+            self._accept(message)
+        return message
+
+    def check_receivers(self, message: Message) -> None:
+        """Raise `UnknownName` for a receiver that does not exist."""
+        if message.send_to <= NO_RECEIVER_NEEDED:
+            return
+        for address in sorted(message.send_to - NO_RECEIVER_NEEDED):
+            if not any(address in role.addresses for role in self.roles.values()):
+                known = [*self.roles, ALL, NOBODY, SELF, USER]
+                raise UnknownName("Receiver", address, known)
+
+    def rewatch(self) -> None:
+        self._routes.clear()
+
+    def _accept(self, message: Message) -> None:
+        """Record and deliver a message from outside."""
+        message.id = message.id or f"{message.sent_from}:{self.messages + 1}"
+        self.recorder.add_message(message)
+        self._deliver(message)
+
+    def _deliver(self, message: Message) -> None:
+        self.messages += 1
+        self.last_message = message
+        send_to = message.send_to
+        if ALL in send_to:
+            watchers = self._routes.get(message.cause_by)
+            if watchers is None:
+                watchers = [r for r in self.roles.values() if message.cause_by in r.rc.watch]
+                self._routes[message.cause_by] = watchers
+            for role in watchers:
+                if role.name != message.sent_from:
+                    role.rc.inbox.append(message)
+        if not send_to <= NO_RECEIVER_NEEDED:
+            for role in self.roles.values():
+                if not send_to.isdisjoint(role.addresses) and role.name != message.sent_from:
+                    role.rc.inbox.append(message)
+
+    # --- rounds ------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """True when no role has anything in its inbox."""
+        return not any(role.rc.inbox for role in self.roles.values())
+
+    async def run(self, rounds: int | None = None) -> StopReason:
+        """Play rounds until every role is idle (`idle`) or `rounds` are played (`rounds`).
+
+        A round in which nobody acts is not played and not counted. What an action raises comes
+        out after its round is committed, with notes that name role, action and round; if several
+        raise, the first in the order of roles comes out and the notes name the others.
+        """
+        bound = self.limits.rounds if self.limits is not None else None
+        played = 0
+        while ready := [role for role in self.roles.values() if role.rc.inbox]:
+            if rounds is not None and played >= rounds:
+                return "rounds"
+            if bound is not None and self.rounds >= bound:
+                return "rounds"
+            await self._round(ready)
+            played += 1
+        return "idle"
+
+    async def _round(self, ready: Sequence[Role]) -> None:
+        recorder = self.recorder
+        self.rounds += 1
+        recorder.time = self.rounds
+        turns = [recorder.turn() for _ in ready]
+        for role, turn in zip(ready, turns, strict=True):
+            role._log, role._outbox = turn, []
+        self._in_round = True
+        failures: list[tuple[Role, BaseException]] = []
+        try:
+            if len(ready) == 1:
+                try:
+                    await ready[0].run()
+                except BaseException as error:
+                    failures.append((ready[0], error))
+            else:
+                failures = await self._together(ready)
+        finally:
+            self._in_round = False
+            self._commit(ready, turns)
+        if failures:
+            self._raise(failures)
+
+    async def _together(self, ready: Sequence[Role]) -> list[tuple[Role, BaseException]]:
+        """Run the roles at the same time, and wait for all of them, also when one fails."""
+        tasks = [asyncio.ensure_future(role.run()) for role in ready]
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        failures: list[tuple[Role, BaseException]] = []
+        for role, task in zip(ready, tasks, strict=True):
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if error is not None:
+                failures.append((role, error))
+        return failures
+
+    def _commit(self, ready: Sequence[Role], turns: Sequence[Any]) -> None:
+        for role, turn in zip(ready, turns, strict=True):
+            turn.commit()
+            role._log = self.recorder
+            for message in role._outbox:
+                self._deliver(message)
+            role._outbox = []
+        waiting, self._waiting = self._waiting, []
+        for message in waiting:
+            self._accept(message)
+
+    def _raise(self, failures: list[tuple[Role, BaseException]]) -> None:
+        role, error = failures[0]
+        error.add_note(f"in round {self.rounds}, role {role.name!r}")
+        for other, also in failures[1:]:
+            error.add_note(f"role {other.name!r} also raised {type(also).__name__}: {also}")
+        raise error
+
+    # --- recording ---------------------------------------------------------------------------
+
+    @property
+    def recorder(self) -> Recorder:
+        """Where this environment's events go; opened on first use."""
+        if self._recorder is None:
+            self._recorder = self._open()
+        return self._recorder
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The events so far: in memory, or read back from the journal."""
+        recorder = self.recorder
+        if self._in_memory is not None:
+            return self._in_memory
+        from rolecraft.trajectories.jsonl import load
+
+        assert self.journal is not None, recorder
+        return load(self.journal)
+
+    def _open(self) -> Recorder:
+        about = {"roles": [describe(role) for role in self.roles.values()], "seed": self.seed}
+        about.update(self.about)
+        trajectory = Trajectory(self.id, about)
+        if self.journal is None:
+            self._in_memory = trajectory
+            recorder = Recorder(trajectory)
+        else:
+            from rolecraft.trajectories.journal import Journal
+
+            journal = Journal(self.journal, header=trajectory.header())
+            self._sinks.append(journal)
+            recorder = Recorder(journal, first=journal.next_seq)
+        for role in self.roles.values():
+            role._log = recorder
+        return recorder
+
+    def record(self, event: Event) -> int:
+        """Add an event of the environment's own (a signal, a verification); its sequence number."""
+        return self.recorder.add(event)
+
+    def stop(self, reason: StopReason) -> None:
+        """Record why the run ended."""
+        self.record(Event("stop", data={"reason": reason, "rounds": self.rounds}))
+
+    def close(self) -> None:
+        """Close the journal. Harmless when called twice."""
+        for sink in self._sinks:
+            close = getattr(sink, "close", None)
+            if close is not None:
+                close()
+        self._sinks.clear()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"

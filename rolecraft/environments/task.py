@@ -1,0 +1,83 @@
+"""Tasks: what a team is given, and an environment that is played once for one task.
+
+    setup ──► run ──► grade ──► close
+
+`grade` returns signals, what the environment measured; which of them make a reward is decided
+elsewhere. A task environment is used once: state cannot leak into the next episode.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolecraft.environments.environment import Environment
+from rolecraft.errors import LimitReached
+from rolecraft.messages import Message
+from rolecraft.roles.role import Role
+from rolecraft.trajectories.events import Event, Signal, StopReason
+from rolecraft.trajectories.trajectory import Trajectory, signal_event
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. `data` is what the environment needs and the roles do not see."""
+
+    id: str
+    prompt: str
+    data: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+
+class TaskEnvironment(Environment, ABC):
+    """An environment for one task."""
+
+    def __init__(self, task: Task, roles: Iterable[Role] = (), **options: Any) -> None:
+        options.setdefault("id", task.id)
+        options.setdefault("seed", task.seed)
+        super().__init__(roles, **options)
+        self.task = task
+        self.about.setdefault("task", {"id": task.id, "prompt": task.prompt})
+
+    async def setup(self) -> None:
+        """Prepare what the roles act on."""
+
+    async def play(self) -> StopReason:
+        """Give the roles the task and let them act; overridable."""
+        self.publish_message(Message(self.task.prompt))
+        return await self.run()
+
+    @abstractmethod
+    async def grade(self) -> list[Signal]:
+        """Measure what came of it. Runs after `play`, also when a limit ended it."""
+
+    async def aclose(self) -> None:
+        """Release what `setup` took."""
+        self.close()
+
+    async def episode(self) -> Trajectory:
+        """Play the task from `setup` to `aclose`; the trajectory, with signals and stop.
+
+        A crossed limit ends the run and is graded. Anything else that is raised is recorded and
+        comes out; `aclose` runs whatever happens.
+        """
+        try:
+            await self.setup()
+            try:
+                reason = await self.play()
+            except LimitReached as error:
+                data = {"limit": error.limit, "allowed": error.allowed, "used": error.used}
+                self.record(Event("limit", content=str(error), data=data))
+                reason = "limit"
+            except Exception as error:
+                self.record(Event("error", content=str(error), data={"type": type(error).__name__}))
+                self.stop("error")
+                raise
+            for signal in await self.grade():
+                self.record(signal_event(signal))
+            self.stop(reason)
+            return self.trajectory
+        finally:
+            await self.aclose()

@@ -1,0 +1,5 @@
+"""`metagpt.actions`."""
+
+from rolecraft.actions import Action, UserRequirement
+
+__all__ = ["Action", "UserRequirement"]

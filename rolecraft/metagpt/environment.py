@@ -1,0 +1,5 @@
+"""`metagpt.environment`."""
+
+from rolecraft.environments import Environment
+
+__all__ = ["Environment"]

@@ -1,0 +1,5 @@
+"""`metagpt.logs`."""
+
+from loguru import logger
+
+__all__ = ["logger"]

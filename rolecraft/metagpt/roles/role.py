@@ -1,0 +1,5 @@
+"""`metagpt.roles.role`."""
+
+from rolecraft.roles import Role, RoleReactMode
+
+__all__ = ["Role", "RoleReactMode"]

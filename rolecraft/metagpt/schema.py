@@ -1,0 +1,5 @@
+"""`metagpt.schema`."""
+
+from rolecraft.messages import Message
+
+__all__ = ["Message"]

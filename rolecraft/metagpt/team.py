@@ -1,0 +1,5 @@
+"""`metagpt.team`."""
+
+from rolecraft.environments import Team
+
+__all__ = ["Team"]

@@ -1,0 +1,83 @@
+"""`rc`, the runtime context of a role: memory, inbox, what it watches, and the cursor."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rolecraft.actions import Action
+from rolecraft.messages import USER_REQUIREMENT, Message
+from rolecraft.roles.cursor import Cursor
+from rolecraft.roles.memory import History, Memory
+
+if TYPE_CHECKING:
+    from rolecraft.roles.surroundings import Surroundings
+
+
+class RoleReactMode(StrEnum):
+    """How a role chooses its next action.
+
+    `by_order`: the list, once, in order. `react`: its model chooses among the actions, or says
+    that it is done; without a model, or with one action only, as `by_order`. `plan_and_act`: its
+    model first writes a plan over the actions, which is then worked off.
+    """
+
+    REACT = "react"
+    BY_ORDER = "by_order"
+    PLAN_AND_ACT = "plan_and_act"
+
+
+class RoleContext:
+    """What changes while a role runs. `state`, `todo` and `states` are views of `cursor`."""
+
+    __slots__ = (
+        "cursor",
+        "env",
+        "inbox",
+        "max_react_loop",
+        "memory",
+        "news",
+        "react_mode",
+        "watch",
+    )
+
+    def __init__(self) -> None:
+        self.cursor = Cursor()
+        self.memory = Memory()
+        self.inbox: list[Message] = []
+        self.news: list[Message] = []
+        """The messages that the role observed last."""
+        self.watch: frozenset[str] = WATCH_USER
+        self.react_mode = RoleReactMode.BY_ORDER
+        self.max_react_loop: int | None = None
+        self.env: Surroundings | None = None
+
+    @property
+    def state(self) -> int:
+        """Index of the current action; -1 when there is nothing to do."""
+        return self.cursor.place
+
+    @state.setter
+    def state(self, place: int) -> None:
+        self.cursor.move(place)
+
+    @property
+    def todo(self) -> Action | None:
+        """The current action, or None."""
+        return self.cursor.todo
+
+    @todo.setter
+    def todo(self, action: Action | None) -> None:
+        self.cursor.todo = action
+
+    @property
+    def history(self) -> History:
+        return self.memory.history
+
+    @property
+    def important_memory(self) -> list[Message]:
+        """The remembered messages of the kinds of work that the role watches."""
+        return self.memory.get_by_actions(list(self.watch))
+
+
+WATCH_USER = frozenset({USER_REQUIREMENT})
