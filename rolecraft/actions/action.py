@@ -107,6 +107,16 @@ class Action(Declared):
         sampling: Sampling | None = None,
         session: Session | None = None,
     ) -> T: ...
+    @overload
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        returns: Any,  # a `Literal[...]` or `list[...]`, which no type checker takes for a `type`
+        system: str | None = None,
+        sampling: Sampling | None = None,
+        session: Session | None = None,
+    ) -> Any: ...
     async def ask(self, prompt: str, *, returns: Any = str, **options: Any) -> Any:
         """Ask the role's model. See `Role.ask`."""
         return await self._owned("ask a model").ask(prompt, returns=returns, **options)

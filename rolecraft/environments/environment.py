@@ -57,6 +57,8 @@ class Environment:
         self.roles: dict[str, Role] = {}
         self.rounds = 0
         """Rounds played so far; the logical time."""
+        self.turns = 0
+        """Turns played so far: a role that acts in a round takes one."""
         self.messages = 0
         """Messages published so far."""
         self.last_message: Message | None = None
@@ -193,6 +195,7 @@ class Environment:
     async def _round(self, ready: Sequence[Role]) -> None:
         recorder = self.recorder
         self.rounds += 1
+        self.turns += len(ready)
         recorder.time = self.rounds
         turns = [recorder.turn() for _ in ready]
         for role, turn in zip(ready, turns, strict=True):

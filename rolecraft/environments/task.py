@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from rolecraft.environments.environment import Environment
 from rolecraft.errors import LimitReached
@@ -29,6 +29,15 @@ class Task:
     prompt: str
     data: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
+
+
+Split = Literal["train", "test"]
+
+
+class TaskSource(Protocol):
+    """Where tasks come from. The same arguments give the same tasks; splits do not overlap."""
+
+    def sample(self, count: int, *, seed: int = 0, split: Split = "train") -> list[Task]: ...
 
 
 class TaskEnvironment(Environment, ABC):
@@ -75,7 +84,8 @@ class TaskEnvironment(Environment, ABC):
                 self.record(Event("error", content=str(error), data={"type": type(error).__name__}))
                 self.stop("error")
                 raise
-            for signal in await self.grade():
+            turns = Signal("turns", float(self.turns), unit="turns")
+            for signal in [*await self.grade(), turns]:
                 self.record(signal_event(signal))
             self.stop(reason)
             return self.trajectory

@@ -257,7 +257,7 @@ class Role(_State, Declared):
         if self.rc.env is not None:
             self.rc.env.check_receivers(message)
         self._number(message, self.name)
-        self._log_now().add_message(message, self._cause())
+        self._last_event = self._log_now().add_message(message, self._cause())
         self.rc.memory.add(message)
         if SELF in message.send_to:
             self.rc.inbox.append(message)
@@ -301,6 +301,16 @@ class Role(_State, Declared):
         sampling: Sampling | None = None,
         session: Session | None = None,
     ) -> T: ...
+    @overload
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        returns: Any,  # a `Literal[...]` or `list[...]`, which no type checker takes for a `type`
+        system: str | None = None,
+        sampling: Sampling | None = None,
+        session: Session | None = None,
+    ) -> Any: ...
     async def ask(
         self,
         prompt: str,

@@ -1,0 +1,67 @@
+"""Many episodes at once.
+
+Invariant: every task that is put in comes out exactly once, as an episode or as a failure, in the
+order of the tasks. What one episode raises costs that episode only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rolecraft.environments.task import Task
+from rolecraft.scenarios.scenario import Episode, Scenario
+
+if TYPE_CHECKING:
+    from rolecraft.models.base import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task whose episode raised."""
+
+    task: Task
+    error: Exception
+
+
+async def collect(
+    scenario: Scenario,
+    tasks: Sequence[Task],
+    *,
+    model: Model | str | None = None,
+    role_models: Mapping[str, Model | str] | None = None,
+    concurrency: int = 256,
+    on_result: Callable[[Episode | Failed], None] | None = None,
+    **options: Any,
+) -> list[Episode | Failed]:
+    """Play all `tasks`, at most `concurrency` at the same time; one result a task, in order.
+
+    `on_result` hears of each result as it comes. `options` go to the environments.
+    """
+    slots = asyncio.Semaphore(concurrency)
+
+    async def play(task: Task) -> Episode | Failed:
+        result: Episode | Failed
+        async with slots:
+            try:
+                result = await scenario.play(task, model=model, role_models=role_models, **options)
+            except Exception as error:  # reported as this task's result
+                result = Failed(task, error)
+        if on_result is not None:
+            on_result(result)
+        return result
+
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(play(task)) for task in tasks]
+    return [task.result() for task in running]
+
+
+def episodes(results: Sequence[Episode | Failed]) -> list[Episode]:
+    """The episodes among the results; raises the error of the first failure, if there is one."""
+    for result in results:
+        if isinstance(result, Failed):
+            result.error.add_note(f"in the episode of task {result.task.id!r}")
+            raise result.error
+    return [result for result in results if isinstance(result, Episode)]

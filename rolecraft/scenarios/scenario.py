@@ -1,0 +1,67 @@
+"""Scenarios: who plays what, where, for which reward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rolecraft.environments.task import Task, TaskEnvironment, TaskSource
+from rolecraft.errors import UnknownName
+from rolecraft.rewards.reward import Reward, RewardBreakdown
+from rolecraft.roles.role import Role
+from rolecraft.trajectories.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from rolecraft.models.base import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One task, played and scored."""
+
+    task: Task
+    trajectory: Trajectory
+    reward: RewardBreakdown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything that is needed to play tasks and score them.
+
+    `team` makes fresh roles for each episode, `environment` makes the place from a task and those
+    roles, `tasks` supplies tasks, `reward` scores what the environment measured. `untrained`
+    makes a policy to start training from, for scenarios small enough to be learnt from nothing.
+    """
+
+    name: str
+    team: Callable[[], Sequence[Role]]
+    environment: Callable[..., TaskEnvironment]
+    tasks: TaskSource
+    reward: Reward
+    untrained: Callable[[int], Model] | None = None
+    """From a seed to a model with random weights."""
+
+    async def play(
+        self,
+        task: Task,
+        *,
+        model: Model | str | None = None,
+        role_models: Mapping[str, Model | str] | None = None,
+        **options: Any,
+    ) -> Episode:
+        """Play one task: `model` serves every role, `role_models` overrides it by role name.
+
+        `options` go to the environment (`journal`, `limits`, `seed`, …). Raises what the
+        environment raises.
+        """
+        roles = self.team()
+        if role_models:
+            by_name = {role.name: role for role in roles}
+            for name, its_model in role_models.items():
+                if name not in by_name:
+                    raise UnknownName(f"Role of scenario `{self.name}`", name, by_name)
+                by_name[name].model = its_model
+        environment = self.environment(task, roles, model=model, **options)
+        trajectory = await environment.episode()
+        return Episode(task, trajectory, self.reward(trajectory))
