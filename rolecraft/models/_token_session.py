@@ -1,0 +1,91 @@
+"""A conversation as one exact, append-only sequence of tokens.
+
+Invariant: the sequence is what the model saw and sampled, token for token; nothing in it is ever
+tokenised again. What a call adds is rendered with the tokenizer's chat template, and only the new
+end of the rendered text is tokenised. Where a template rewrites what it rendered before (Qwen3
+drops earlier reasoning, for example), the old sequence cannot be continued truthfully: a new one
+starts, under a new id, which shows as a new `session` in the trajectory's token spans.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rolecraft.models.base import Session
+from rolecraft.models.distribution import hash64
+
+if TYPE_CHECKING:
+    from rolecraft.models.transformers_model import TransformersModel
+
+
+class TokenSession(Session):
+    """The session of a `TransformersModel`. `tokens` is its sequence so far."""
+
+    model: TransformersModel
+
+    def __init__(
+        self, model: TransformersModel, *, role: str = "", system: str = "", seed: int = 0
+    ) -> None:
+        super().__init__(model, role=role, system=system, seed=seed)
+        self.tokens: list[int] = []
+        self.restarts = 0
+        """How often the chat template rewrote history, so that a new sequence had to begin."""
+        self._prompt = ""
+        """The rendered conversation up to the last answer."""
+        self._answer = ""
+        self._end = ""
+        """Text of the end token that the last answer was sampled with; empty if it had none."""
+
+    @property
+    def sequence_id(self) -> str:
+        """Names the token sequence: the conversation's id, and a count after restarts."""
+        name = self.id or f"{self.role}:{self.seed}"
+        return f"{name}+{self.restarts}" if self.restarts else name
+
+    def key(self, model_seed: int, call_seed: int | None) -> int:
+        """The random stream of the next call."""
+        seed = self.seed if call_seed is None else call_seed
+        return hash64(model_seed, seed, self.role, self.restarts)
+
+    def extend(self) -> tuple[str, list[int], bool]:
+        """What the messages add: the rendered conversation, the new tokens, whether it restarts.
+
+        Changes nothing: a call that fails leaves the sequence as it was; `commit` moves it on.
+        """
+        text = self.model.render(self.messages)
+        if not self.tokens:
+            return text, self.model.encode(text), False
+        rest = self._rest(text)
+        if rest is None:
+            return text, self.model.encode(text), True
+        return text, self.model.encode(rest), False
+
+    def commit(
+        self, prompt: str, given: list[int], sampled: list[int], answer: str, end: str
+    ) -> None:
+        """Append one call's tokens. `end` is the text of the end token, if one was sampled."""
+        self.tokens.extend(given)
+        self.tokens.extend(sampled)
+        self._prompt, self._answer, self._end = prompt, answer, end
+
+    def restart(self) -> None:
+        self.tokens = []
+        self.restarts += 1
+
+    def _rest(self, text: str) -> str | None:
+        """The part of `text` that the sequence lacks; None if `text` does not continue it."""
+        if not text.startswith(self._prompt):
+            return None
+        rest = text[len(self._prompt) :]
+        # Templates commonly trim an answer; the whitespace stays in the sequence as sampled.
+        for answer in (self._answer, self._answer.strip()):
+            if rest.startswith(answer):
+                return self._after_end(rest[len(answer) :])
+        return None
+
+    def _after_end(self, rest: str) -> str:
+        """`rest` without the end token that was sampled, and without space written before it."""
+        stripped = rest.lstrip()
+        if self._end and stripped.startswith(self._end):
+            return stripped[len(self._end) :]
+        return rest
