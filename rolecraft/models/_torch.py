@@ -7,10 +7,10 @@ from rolecraft.errors import MissingExtra
 try:
     import torch
 except ImportError as error:
-    raise MissingExtra("torch", "train", "Running a model in this process") from error
+    raise MissingExtra("torch", "local", "Running a model in this process") from error
 try:
     import transformers
 except ImportError as error:
-    raise MissingExtra("transformers", "train", "Running a model in this process") from error
+    raise MissingExtra("transformers", "local", "Running a model in this process") from error
 
 __all__ = ["torch", "transformers"]

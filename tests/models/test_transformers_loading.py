@@ -104,7 +104,7 @@ def test_what_is_not_installed_is_one_clear_line(monkeypatch: pytest.MonkeyPatch
         with monkeypatch.context() as context:
             context.setitem(sys.modules, missing, None)
             context.delitem(sys.modules, "rolecraft.models._torch", raising=False)
-            with pytest.raises(MissingExtra, match=rf"{missing}.*pip install 'rolecraft\[train\]'"):
+            with pytest.raises(MissingExtra, match=rf"{missing}.*pip install 'rolecraft\[local\]'"):
                 import rolecraft.models._torch  # noqa: F401
 
 
