@@ -56,7 +56,17 @@ class InvalidAnswer(RolecraftError):
 
 
 class ModelError(RolecraftError):
-    """A model could not answer."""
+    """A model could not answer.
+
+    Attributes: `model` (its name), `attempts` (how often it was asked), `status` (the last HTTP
+    status, None where there was none). What the library underneath raised is the `__cause__`.
+    """
+
+    def __init__(
+        self, message: str, *, model: str = "", attempts: int = 0, status: int | None = None
+    ) -> None:
+        self.model, self.attempts, self.status = model, attempts, status
+        super().__init__(message)
 
 
 class MissingKey(ModelError):
@@ -107,3 +117,18 @@ class TraceError(RolecraftError):
     def __init__(self, path: Path | str, reason: str) -> None:
         self.path, self.reason = str(path), reason
         super().__init__(f"`{path}`: {reason}")
+
+
+class JournalError(RolecraftError):
+    """A journal cannot be written: another process writes it, the disk is full, …
+
+    Attributes: `path`, `reason`. What was written before stays readable.
+    """
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        self.path, self.reason = str(path), reason
+        super().__init__(f"`{path}`: {reason}")
+
+
+class StoreError(RolecraftError):
+    """The index of trajectories cannot be read or written. It can be rebuilt from journals."""

@@ -1,23 +1,47 @@
-"""Events to JSON lines and back. Fields at their default are left out; key order is fixed."""
+"""Events to JSON lines and back. Fields at their default are left out; key order is fixed.
+
+Every line is JSON that strict parsers read (RFC 8259), whatever a program put into an event:
+
+- A number that JSON does not know is written as the string "NaN", "Infinity" or "-Infinity". It
+  comes back as a number in fields that are numbers (log-probabilities, prices, a signal's value)
+  and as that string in `data`.
+- A lone surrogate (half of a character, from a broken model answer) is written as an escape and
+  comes back as it was; two halves in a row come back as the character that they mean.
+- Anything else that JSON does not have is written as the nearest thing it has (a set as a sorted
+  list, a model as an object), or else as text. Memory addresses are left out, so that the same
+  program writes the same bytes.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
-from typing import Any
+import math
+import re
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from rolecraft.trajectories.events import (
     EVENT_KINDS,
+    SCHEMA_VERSION,
     Artifact,
     Event,
+    FailureFinding,
+    Signal,
     TokenSpan,
     Usage,
 )
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-_USAGE, _ARTIFACT, _TOKENS = (
-    frozenset(f.name for f in fields(kind)) for kind in (Usage, Artifact, TokenSpan)
-)
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_names: Callable[[Any], tuple[str, ...]] = cache(lambda kind: tuple(f.name for f in fields(kind)))
+_PARTS = {"usage": Usage, "artifact": Artifact, "tokens": TokenSpan}
+_SIGNAL_DATA = frozenset({"name", "value", "unit", "source", "cost"})
+_LARGEST = 2**53 - 1
+"""Greatest whole number that every JSON reader holds exactly."""
+EVENT_KEYS = frozenset(_names(Event))
 
 
 def encode_event(event: Event) -> bytes:
@@ -34,49 +58,184 @@ def encode_event(event: Event) -> bytes:
     if event.data:
         record["data"] = event.data
     if event.usage is not None:
-        record["usage"] = asdict(event.usage)
+        record["usage"] = _shallow(event.usage)
     if event.artifact is not None:
-        record["artifact"] = asdict(event.artifact)
+        record["artifact"] = _shallow(event.artifact)
     if event.tokens is not None:
-        record["tokens"] = asdict(event.tokens)
+        record["tokens"] = _shallow(event.tokens)
     return encode_line(record)
 
 
+def encode_finding(finding: FailureFinding) -> bytes:
+    """One line of a findings file, newline included."""
+    return encode_line(_shallow(finding))
+
+
 def encode_line(record: dict[str, Any]) -> bytes:
-    # A lone surrogate (a broken character from a model) must not cost the line: it is escaped.
-    return (_encode(record) + "\n").encode("utf-8", "backslashreplace")
+    """A JSON object as one line, newline included. Never fails for a value that JSON lacks."""
+    try:
+        text = _encode(record)
+    except (ValueError, TypeError, RecursionError):  # NaN, a tuple as key, a list within itself
+        text = _encode(_strict(record, ()))
+    # Surrogates are all that UTF-8 cannot hold, and only strings hold them: JSON's own escape.
+    return (text + "\n").encode("utf-8", "backslashreplace")
 
 
 def decode_event(record: dict[str, Any]) -> Event:
     """An event from a decoded line. Raises ValueError with the reason."""
-    kind = record.get("kind")
-    if kind not in EVENT_KINDS:
+    kind, seq, cause = record.get("kind"), record.get("seq"), record.get("cause")
+    if not isinstance(kind, str) or kind not in EVENT_KINDS:
         raise ValueError(f"`kind` is {kind!r}, which is no event kind")
-    seq = record.get("seq")
-    if not isinstance(seq, int) or seq < 0:
+    if type(seq) is not int or not 0 <= seq <= _LARGEST:
         raise ValueError(f"`seq` is {seq!r}, expected a whole number from 0")
-    return Event(
-        kind,
-        role=record.get("role", ""),
-        content=record.get("content", ""),
-        to=tuple(record.get("to", ())),
-        data=record.get("data", {}),
-        cause=record.get("cause"),
-        time=record.get("time", 0),
-        usage=_part(Usage, _USAGE, record, "usage"),
-        artifact=_part(Artifact, _ARTIFACT, record, "artifact"),
-        tokens=_part(TokenSpan, _TOKENS, record, "tokens"),
-        seq=seq,
-    )
+    if cause is not None and (type(cause) is not int or not 0 <= cause < seq):
+        raise ValueError(f"`cause` is {cause!r}, expected the `seq` of an event before {seq}")
+    for key, part in _PARTS.items():
+        value = record.get(key)
+        if isinstance(value, dict) and not value.keys() <= set(_names(part)):
+            raise ValueError(f"`{key}` is {value!r}, expected an object with {_names(part)}")
+    event: Event = _checked(Event, record)
+    usage = event.usage
+    counts = (usage.prompt_tokens, usage.completion_tokens, usage.calls) if usage else ()
+    if any(not 0 <= count <= _LARGEST for count in (event.time, *counts)):
+        raise ValueError(
+            f"`time` is {event.time}, `usage` {usage}: no number below 0 or above 2^53"
+        )
+    if kind == "signal":
+        if not event.data.keys() <= _SIGNAL_DATA:
+            raise ValueError(f"`data` is {event.data!r}, expected {sorted(_SIGNAL_DATA)}")
+        signal: Signal = _checked(Signal, event.data)
+        event.data["value"] = signal.value
+        if signal.cost is not None:
+            event.data["cost"] = signal.cost
+    return event
 
 
-def _part(kind: type[Any], known: frozenset[str], record: dict[str, Any], key: str) -> Any:
-    value = record.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, dict) or not value.keys() <= known:
-        raise ValueError(f"`{key}` is {value!r}, expected an object with {sorted(known)}")
+def decode_finding(record: dict[str, Any]) -> FailureFinding:
+    """A finding from a decoded line. Raises ValueError with the reason."""
+    if unknown := record.keys() - set(_names(FailureFinding)):
+        raise ValueError(f"unknown keys {sorted(unknown)}")
+    finding: FailureFinding = _checked(FailureFinding, record)
+    return finding
+
+
+def decode_header(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Trajectory id and `about` from a journal's first line. Raises ValueError with the reason."""
+    about = dict(record)
+    check_version(about.pop("schema_version", None))
+    trajectory = about.pop("trajectory", None)
+    if not isinstance(trajectory, str):
+        raise ValueError(f"`trajectory` is {trajectory!r}, expected the trajectory's id")
+    return trajectory, about
+
+
+class NewerVersion(ValueError):
+    """A file was written by a Rolecraft newer than this one."""
+
+
+def check_version(version: object) -> None:
+    """Raise ValueError unless this Rolecraft reads `schema_version` `version`."""
+    if type(version) is not int or version < 1:
+        raise ValueError(f"`schema_version` is {version!r}, expected a whole number from 1")
+    if version > SCHEMA_VERSION:
+        raise NewerVersion(
+            f"it has schema version {version}; this Rolecraft reads up to {SCHEMA_VERSION}. "
+            f"Update it with: pip install -U rolecraft"
+        )
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The JSON object in a line. Raises ValueError with the reason."""
     try:
-        return kind(**value)
-    except TypeError as error:
-        raise ValueError(f"`{key}`: {error}") from None
+        record = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}: {error.reason}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"expected a JSON object, got {type(record).__name__}")
+    return record
+
+
+def _shallow(part: Any) -> dict[str, Any]:
+    """`asdict` without its deep copies, which cost more than the encoding."""
+    return {name: getattr(part, name) for name in _names(type(part))}
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # whoever only records never needs it
+
+    return TypeAdapter(kind)
+
+
+def _checked(kind: Any, record: dict[str, Any]) -> Any:
+    """A dataclass from untrusted data, its first flaw as a ValueError of one line."""
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(kind).validate_python(record)
+    except ValidationError as error:
+        flaw = error.errors(include_url=False)[0]
+        where = ".".join(map(str, flaw["loc"]))
+        raise ValueError(f"`{where}` is {_short(flaw['input'])}: {flaw['msg']}") from None
+
+
+def _short(value: object, width: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= width else text[:width] + "…"
+
+
+def _plain(thing: Any) -> Any:
+    """The nearest thing that JSON has: what the encoder asks for when it does not know a type."""
+    if isinstance(thing, (set, frozenset)):
+        return sorted(thing, key=encode_key)
+    if isinstance(thing, (bytes, bytearray)):
+        return thing.decode("utf-8", "backslashreplace")
+    if isinstance(thing, type):
+        return f"{thing.__module__}.{thing.__qualname__}"
+    if is_dataclass(thing):
+        return _shallow(thing)
+    if hasattr(thing, "model_dump"):  # pydantic
+        return thing.model_dump(mode="json")
+    if hasattr(thing, "tolist"):  # numpy and torch: numbers and arrays of them
+        return thing.tolist()
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(thing))
+
+
+def encode_key(thing: Any) -> str:
+    """A text to sort by that does not depend on the process."""
+    return json.dumps(_strict(thing, ()), sort_keys=True)
+
+
+def _strict(thing: Any, above: tuple[int, ...]) -> Any:
+    """A copy that strict JSON can hold; the slow way, taken only where the fast one failed."""
+    if thing is None or isinstance(thing, (str, bool)):
+        return thing
+    if isinstance(thing, int):
+        # Python refuses to print integers of more than 4,300 digits in decimal.
+        return thing if thing.bit_length() < 10_000 else hex(thing)
+    if isinstance(thing, float):
+        if math.isfinite(thing):
+            return thing
+        return "NaN" if math.isnan(thing) else "Infinity" if thing > 0 else "-Infinity"
+    if id(thing) in above or len(above) > 100:
+        return "<circular>" if id(thing) in above else "<nested too deeply>"
+    above = (*above, id(thing))
+    if isinstance(thing, dict):
+        return {_key(key): _strict(value, above) for key, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_strict(item, above) for item in thing]
+    return _strict(_plain(thing), above)
+
+
+def _key(key: Any) -> str:
+    key = _strict(key, ())
+    return key if isinstance(key, str) else json.dumps(key)
+
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), default=_plain, allow_nan=False
+).encode

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from rolecraft.messages import Message
+from rolecraft.errors import UsageError
+from rolecraft.messages import MESSAGE_TO_ALL, Message
 from rolecraft.trajectories.events import SCHEMA_VERSION, Event
+
+_TO_ALL = tuple(MESSAGE_TO_ALL)
 
 
 class Sink(Protocol):
@@ -85,11 +88,18 @@ class Turn:
         return message.event
 
     def commit(self) -> None:
+        """Number the events, and with them the causes and messages that name their handles."""
         recorder = self._recorder
         first = recorder.next - 1  # handle -1 becomes `recorder.next`
         for event in self._events:
             if event.cause is not None and event.cause < 0:
                 event.cause = first - event.cause
+                if event.cause >= recorder.next:
+                    raise UsageError(
+                        f"The cause of {event.kind} event {recorder.next} of role {event.role!r} "
+                        f"is a handle of another turn, or of a later event. A handle is good "
+                        f"within its turn; afterwards a message's `event` has its number."
+                    )
             event.seq = recorder.next
             event.time = self.time
             recorder.next += 1
@@ -113,7 +123,7 @@ def _message_event(message: Message, cause: int | None) -> Event:
         "message",
         role=message.sent_from,
         content=message.content,
-        to=tuple(sorted(message.send_to)),
+        to=_TO_ALL if message.send_to is MESSAGE_TO_ALL else tuple(sorted(message.send_to)),
         data=data,
         cause=cause,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rolecraft.trajectories.events import Event, EventKind, Signal, Usage
@@ -20,6 +21,25 @@ class Trajectory:
     events: list[Event] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """Lines of its file that could not be read: file, line number and reason of each."""
+
+    @classmethod
+    def load(cls, path: Path | str) -> Trajectory:
+        """Read a journal or a saved trajectory. See `rolecraft.trajectories.load`."""
+        from rolecraft.trajectories.jsonl import load
+
+        return load(path)
+
+    def save(self, path: Path | str, *, fsync: bool = False) -> Path:
+        """Write to a file, or under a free name into a folder: `rolecraft.trajectories.save`."""
+        from rolecraft.trajectories.jsonl import save
+
+        return save(self, path, fsync=fsync)
+
+    def sequence_diagram(self, *, width: int = 60) -> str:
+        """Who told whom what, as a Mermaid diagram. See `rolecraft.trajectories.diagram`."""
+        from rolecraft.trajectories.diagram import sequence_diagram
+
+        return sequence_diagram(self, width=width)
 
     def write(self, events: Sequence[Event]) -> None:
         self.events.extend(events)
@@ -38,10 +58,7 @@ class Trajectory:
 
     @property
     def signals(self) -> list[Signal]:
-        return [
-            Signal(**event.data, role=event.role, time=event.time, step=event.cause)
-            for event in self.of("signal")
-        ]
+        return [signal_of(event) for event in self.of("signal")]
 
     @property
     def usage(self) -> Usage:
@@ -54,7 +71,10 @@ class Trajectory:
     @property
     def stop_reason(self) -> str | None:
         """Why the run ended; None for a run that was cut off."""
-        return next((event.data["reason"] for event in reversed(self.events) if event.kind == "stop"), None)
+        for event in reversed(self.events):
+            if event.kind == "stop":
+                return stop_reason_of(event)
+        return None
 
 
 def signal_event(signal: Signal) -> Event:
@@ -67,3 +87,14 @@ def signal_event(signal: Signal) -> Event:
     if signal.cost is not None:
         data["cost"] = signal.cost
     return Event("signal", role=signal.role, data=data, cause=signal.step)
+
+
+def signal_of(event: Event) -> Signal:
+    """The signal that an event of kind `signal` records."""
+    return Signal(**event.data, role=event.role, time=event.time, step=event.cause)
+
+
+def stop_reason_of(event: Event) -> str | None:
+    """The reason of an event of kind `stop`; None if its file did not say."""
+    reason = event.data.get("reason")
+    return None if reason is None else str(reason)

@@ -1,0 +1,105 @@
+"""A file that one process at a time appends whole lines to."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from pathlib import Path
+
+from rolecraft.errors import JournalError
+
+if sys.platform != "win32":
+    import fcntl
+
+
+class AppendFile:
+    """An open, locked file. Every method raises `JournalError` that names the file.
+
+    Unbuffered: what `append` wrote survives the process. `fsync` makes it survive a power cut.
+    On Windows a second process is not refused.
+    """
+
+    def __init__(self, path: Path, *, fsync: bool = False, wait: bool = False) -> None:
+        """`wait` waits for the lock of another process instead of raising."""
+        self.path = path
+        self.fsync = fsync
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.fd = os.open(path, flags, 0o666)
+        except OSError as error:
+            raise self._error("cannot be opened", error) from error
+        # Also closes, and with it unlocks, when the object is thrown away.
+        self._close = weakref.finalize(self, os.close, self.fd)
+        try:
+            lock(self.fd, wait=wait)
+            self.size = os.fstat(self.fd).st_size
+            if fsync and not self.size:
+                sync_folder(path.parent)
+        except BlockingIOError:
+            self.close()
+            raise JournalError(
+                path,
+                "another process, or another part of this one, is writing it. "
+                "Close that one first, or record to another file.",
+            ) from None
+        except OSError as error:
+            self.close()
+            raise self._error("cannot be locked", error) from error
+
+    @property
+    def closed(self) -> bool:
+        return not self._close.alive
+
+    def close(self) -> None:
+        """Release the file and its lock. Harmless when called twice."""
+        self._close()
+
+    def append(self, data: bytes) -> None:
+        """Write all of `data`, or nothing of it; after an error the file is closed."""
+        try:
+            # One call in all but a few cases, such as a disk that is almost full.
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self.fd, left) :]
+            if self.fsync:
+                os.fsync(self.fd)
+        except OSError as error:
+            try:
+                os.ftruncate(self.fd, self.size)
+                then = "Everything before is safe"
+            except OSError:
+                then = "Everything before is safe, a broken last line may follow"
+            self.close()
+            raise self._error(
+                f"{len(data)} bytes could not be written", error, f"{then}; the file is closed."
+            ) from error
+        self.size += len(data)
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self.fd, size)
+        except OSError as error:
+            self.close()
+            raise self._error("cannot be shortened", error) from error
+        self.size = size
+
+    def _error(self, what: str, error: OSError, then: str = "") -> JournalError:
+        return JournalError(self.path, f"{what}: {error.strerror or error}. {then}".rstrip())
+
+
+def lock(fd: int, *, wait: bool = False) -> None:
+    """Lock an open file for writing. Raises BlockingIOError if someone else has it."""
+    if sys.platform != "win32":
+        fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new or renamed file's name survive a power cut."""
+    if sys.platform != "win32":
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
