@@ -56,14 +56,15 @@ def addresses_of(things: object) -> frozenset[str]:
 class ToolCall:
     """One call of a tool that a model asked for.
 
-    `arguments` are the parsed JSON arguments. `incomplete` marks a call whose text was cut off;
-    such a call is never executed.
+    `arguments` are the parsed JSON arguments. `incomplete` marks a call whose text was cut off or
+    is no JSON object; such a call is never executed, and `raw` keeps its text.
     """
 
     name: str
     arguments: dict[str, Any]
     id: str = ""
     incomplete: bool = False
+    raw: str = ""
 
 
 @dataclass(slots=True)

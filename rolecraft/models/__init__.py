@@ -1,9 +1,17 @@
 """Who thinks: models, their sessions, budgets, and test doubles."""
 
+from typing import TYPE_CHECKING, Any
+
 from rolecraft.models.base import Completion, FinishReason, Model, Sampling, Session, Tool
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.models.doubles import FunctionModel, ModelCall, ScriptedModel
 from rolecraft.models.switch import allow_real_models, forbid_real_models
+
+if TYPE_CHECKING:
+    from rolecraft.models.litellm_model import LiteLLMModel
+    from rolecraft.models.resolve import resolve_model
+    from rolecraft.models.retries import Retries
+    from rolecraft.models.transformers_model import TransformersModel
 
 __all__ = [
     "Budget",
@@ -11,12 +19,33 @@ __all__ = [
     "FinishReason",
     "FunctionModel",
     "Limits",
+    "LiteLLMModel",
     "Model",
     "ModelCall",
+    "Retries",
     "Sampling",
     "ScriptedModel",
     "Session",
     "Tool",
+    "TransformersModel",
     "allow_real_models",
     "forbid_real_models",
+    "resolve_model",
 ]
+
+# Modules that are imported when one of their names is first used.
+_LAZY = {
+    "LiteLLMModel": "litellm_model",
+    "Retries": "retries",
+    "TransformersModel": "transformers_model",
+    "resolve_model": "resolve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{module}"), name)

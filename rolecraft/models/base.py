@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rolecraft.errors import UsageError
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models.budget import Budget
 from rolecraft.trajectories.events import TokenSpan, Usage
@@ -77,11 +78,31 @@ class Model(ABC):
     ) -> Completion:
         """Answer the conversation in `session.messages`."""
 
-    def estimate_usd(self, session: Session, sampling: Sampling) -> float | None:
-        """Upper bound of the next call's price in US dollars; None where it is unknown."""
+    async def prepare(self) -> None:  # noqa: B027 (most models have nothing to load)
+        """Load what answering needs (libraries, tables) without blocking the event loop.
+
+        A session awaits it before every call, so it must be quick when all is there.
+        """
+
+    def estimate_usd(
+        self, session: Session, sampling: Sampling, tools: Sequence[Tool] = ()
+    ) -> float | None:
+        """Upper bound of the next call's price in US dollars; None where it is unknown.
+
+        Asked for only where a budget limits money.
+        """
         return None
 
-    async def aclose(self) -> None:
+    def estimate_tokens(
+        self, session: Session, sampling: Sampling, tools: Sequence[Tool] = ()
+    ) -> int | None:
+        """Upper bound of the next call's tokens, prompt and answer; None where it is unknown.
+
+        Asked for only where a budget limits tokens.
+        """
+        return None
+
+    async def aclose(self) -> None:  # noqa: B027 (most models hold nothing)
         """Release what the model holds (connections, threads). Harmless when called twice."""
 
 
@@ -98,6 +119,7 @@ class Session:
         self.on_answer: Callable[[Session, Sequence[Message], Completion], None] | None = None
         """Called with the new messages and the answer of each call; a role records them here."""
         self.messages: list[Message] = [Message(system, role="system")] if system else []
+        self._asking = False
 
     async def generate(
         self,
@@ -109,28 +131,45 @@ class Session:
         """Add `new_messages`, ask the model, add and return its answer.
 
         Raises `LimitReached` before the call if the budget does not cover it, `ModelError` if
-        the model cannot answer; the new messages then stay in the history.
+        the model cannot answer; the new messages then stay in the history. Raises `UsageError`,
+        with the history as it was, while an earlier call is still waiting for its answer.
         """
         from rolecraft.models.switch import check_allowed
 
         check_allowed(self.model)
-        sampling = sampling or Sampling()
-        self.messages.extend(new_messages)
-        budget = self.budget
-        if budget is None:
-            completion = await self.model._complete(self, tools, sampling)
-        else:
-            hold = budget.hold(self.model, self.model.estimate_usd(self, sampling), sampling)
-            try:
-                completion = await self.model._complete(self, tools, sampling)
-            except BaseException:
-                budget.release(hold)
-                raise
-            budget.settle(hold, completion.usage)
+        if self._asking:
+            raise UsageError(
+                f"Role {self.role!r} asked in a session that is still waiting for an answer. "
+                f"A conversation is one after the other: await the answer, or open another session."
+            )
+        self._asking = True
+        try:
+            self.messages.extend(new_messages)
+            completion = await self._within_budget(tools, sampling or Sampling())
+        finally:
+            self._asking = False
         answer = Message(completion.text, role="assistant")
         if completion.tool_calls:
             answer.metadata = {"tool_calls": completion.tool_calls}
         self.messages.append(answer)
         if self.on_answer is not None:
             self.on_answer(self, new_messages, completion)
+        return completion
+
+    async def _within_budget(self, tools: Sequence[Tool], sampling: Sampling) -> Completion:
+        model, budget = self.model, self.budget
+        await model.prepare()
+        if budget is None:
+            return await model._complete(self, tools, sampling)
+        usd = model.estimate_usd(self, sampling, tools) if budget.limits_usd else None
+        tokens = model.estimate_tokens(self, sampling, tools) if budget.limits_tokens else 0
+        hold = await budget.hold(
+            model, usd=usd, tokens=(sampling.max_tokens or 0) if tokens is None else tokens
+        )
+        try:
+            completion = await model._complete(self, tools, sampling)
+        except BaseException:
+            budget.release(hold)
+            raise
+        budget.settle(hold, completion.usage)
         return completion

@@ -1,19 +1,27 @@
-"""Budgets: limits on what model calls may cost, checked before and after each call.
+"""Budgets: limits on what model calls may cost, kept before each call.
 
-Invariant: calls under way are counted at their estimated price from the moment they start, so
-that concurrent calls cannot cross a limit together.
+Invariant: what settled calls cost and what the calls under way may cost at most, together, stays
+within the limits, so concurrent calls cannot cross a limit together. A call that only the calls
+under way leave no room for waits, in the order of asking, until one of them is settled; one that
+can never fit is refused at once. As far as the estimates are upper bounds, which calls are
+admitted depends on the order of asking and not on how fast the answers come.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rolecraft.errors import LimitReached, UsageError
 from rolecraft.trajectories.events import Usage
 
 if TYPE_CHECKING:
-    from rolecraft.models.base import Model, Sampling
+    from rolecraft.models.base import Model
+
+# Sums of prices are floats: a billionth of a dollar over the limit is no crossing.
+_ROUNDING_USD = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,76 +40,152 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("usd", "tokens", "calls", "rounds"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
+            if value is not None and (isinstance(value, (str, bool)) or not value >= 0):
                 raise UsageError(f"`Limits({name}=...)` wants a number from 0, got {value!r}.")
 
 
 @dataclass(slots=True)
 class Hold:
-    """What one call under way is expected to cost."""
+    """What a call under way, or all of them, may cost at most."""
 
-    usd: float
-    tokens: int
+    usd: float = 0.0
+    tokens: int = 0
+    calls: int = 0
 
 
 class Budget:
-    """Keeps a group of sessions within `limits`. `spent` is what settled calls cost."""
+    """Keeps a group of sessions within `limits`, and within those of `parent` too.
 
-    def __init__(self, limits: Limits) -> None:
+    `name` says in messages whose budget it is. One event loop at a time.
+    """
+
+    def __init__(self, limits: Limits, *, parent: Budget | None = None, name: str = "") -> None:
         self.limits = limits
+        self.parent = parent
+        self.name = name
         self.spent = Usage(calls=0, usd=0.0)
-        self._held = Hold(0.0, 0)
-        self._calls = 0
+        """What answered calls cost, as the provider reports it; unknown prices count as nothing."""
+        self._held = Hold()
+        self._chain: tuple[Budget, ...] = (self, *(parent._chain if parent is not None else ()))
+        self._queue: deque[asyncio.Future[None]] = deque()
+        """On the outermost budget: the calls that wait for room, first come first served."""
 
-    def hold(self, model: Model, usd: float | None, sampling: Sampling) -> Hold:
-        """Reserve one call, or raise `LimitReached` if it could cross a limit."""
-        limits = self.limits
-        if limits.calls is not None and self._calls >= limits.calls:
+    @property
+    def limits_usd(self) -> bool:
+        """Whether money is limited here or further out."""
+        return any(budget.limits.usd is not None for budget in self._chain)
+
+    @property
+    def limits_tokens(self) -> bool:
+        """Whether tokens are limited here or further out."""
+        return any(budget.limits.tokens is not None for budget in self._chain)
+
+    async def hold(self, model: Model, *, usd: float | None = None, tokens: int = 0) -> Hold:
+        """Reserve room for one call of `model` that costs at most `usd` and `tokens`.
+
+        Waits while calls under way leave no room. Raises `LimitReached` if the call would cross a
+        limit, `UsageError` if money is limited and the price of a real model is unknown.
+        """
+        if usd is None and model.real and self.limits_usd:
+            raise UsageError(
+                f"A limit in US dollars cannot be kept: no price is known for the model "
+                f"{model.name!r}. Give it `prices=(usd_per_prompt_token, usd_per_answer_token)`, "
+                f"or limit `tokens` or `calls` instead."
+            )
+        hold = Hold(usd or 0.0, tokens, 1)
+        outermost = self._chain[-1]
+        if not self._has_room(model, hold) or outermost._queue:
+            await self._turn(model, hold)
+        for budget in self._chain:
+            held = budget._held
+            held.usd += hold.usd
+            held.tokens += hold.tokens
+            held.calls += 1
+        return hold
+
+    def release(self, hold: Hold) -> None:
+        """The call ended without an answer: it costs nothing that a provider would report."""
+        for budget in self._chain:
+            held = budget._held
+            if held.calls == 1:
+                budget._held = Hold()  # exactly nothing, whatever the floats added up to
+            else:
+                held.usd -= hold.usd
+                held.tokens -= hold.tokens
+                held.calls -= 1
+        self._chain[-1]._wake()
+
+    def settle(self, hold: Hold, usage: Usage) -> None:
+        """The call was answered: count its real cost, or its estimate where that is unknown."""
+        usd = hold.usd if usage.usd is None else usage.usd
+        usage = replace(usage, usd=usd, calls=max(usage.calls, 1))
+        for budget in self._chain:
+            budget.spent = budget.spent + usage
+        self.release(hold)
+
+    async def _turn(self, model: Model, hold: Hold) -> None:
+        """Wait until this call is the first in the queue and there is room for it."""
+        queue = self._chain[-1]._queue
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+            while not self._has_room(model, hold):
+                queue[0] = turn = asyncio.get_running_loop().create_future()
+                await turn
+        finally:
+            queue.remove(turn)
+            # The caller takes its room before the next in the queue runs: nothing awaits between.
+            self._chain[-1]._wake()
+
+    def _wake(self) -> None:
+        if self._queue and not self._queue[0].done():
+            self._queue[0].set_result(None)
+
+    def _has_room(self, model: Model, hold: Hold) -> bool:
+        """Whether `hold` fits beside the calls under way, in all budgets of the chain."""
+        # All are asked, since any of them may refuse the call for good.
+        return False not in [budget._fits(model, hold) for budget in self._chain]
+
+    def _fits(self, model: Model, hold: Hold) -> bool:
+        limits, spent, held = self.limits, self.spent, self._held
+        whose = f" of {self.name}" if self.name else ""
+        # A call costs one call, no less: no answer of the others will make room for it.
+        if limits.calls is not None and spent.calls + held.calls >= limits.calls:
             raise LimitReached(
-                f"The limit of {limits.calls} model calls is used up.",
+                f"The limit{whose} of {limits.calls} model calls is used up.",
                 limit="calls",
                 allowed=limits.calls,
-                used=self._calls,
+                used=spent.calls + held.calls,
             )
-        hold = Hold(usd or 0.0, sampling.max_tokens or 0)
+        fits = True
         if limits.usd is not None:
-            if usd is None and model.real:
-                raise UsageError(
-                    f"`Limits(usd={limits.usd})` cannot be kept: no price is known for the model "
-                    f"{model.name!r}. Give it `prices=(usd_per_input_token, usd_per_output_token)`, "
-                    f"or limit `tokens` or `calls` instead."
-                )
-            used = (self.spent.usd or 0.0) + self._held.usd
-            if used + hold.usd > limits.usd:
+            used = spent.usd or 0.0
+            allowed = limits.usd + _ROUNDING_USD
+            if used + hold.usd > allowed:
                 raise LimitReached(
-                    f"The next call of {model.name!r} may cost ${hold.usd:.6f}; "
-                    f"${used:.6f} of ${limits.usd:.6f} is spent.",
+                    f"The limit{whose} of ${limits.usd:g} does not cover the next call of "
+                    f"{model.name!r}: ${used:.6f} is spent and it may cost ${hold.usd:.6f}. "
+                    f"`Sampling(max_tokens=...)` lowers what it may cost.",
                     limit="usd",
                     allowed=limits.usd,
                     used=used,
                 )
+            fits = used + held.usd + hold.usd <= allowed
         if limits.tokens is not None:
-            tokens = self.spent.prompt_tokens + self.spent.completion_tokens + self._held.tokens
-            if tokens + max(hold.tokens, 1) > limits.tokens:
+            tokens = spent.prompt_tokens + spent.completion_tokens
+            need = max(hold.tokens, 1)
+            if tokens + need > limits.tokens:
                 raise LimitReached(
-                    f"The limit of {limits.tokens} tokens does not cover another call: {tokens} are used.",
+                    f"The limit{whose} of {limits.tokens} tokens does not cover the next call of "
+                    f"{model.name!r}: {tokens} are used and it may use {need}. "
+                    f"`Sampling(max_tokens=...)` lowers what it may use.",
                     limit="tokens",
                     allowed=limits.tokens,
                     used=tokens,
                 )
-        self._calls += 1
-        self._held.usd += hold.usd
-        self._held.tokens += hold.tokens
-        return hold
+            fits = fits and tokens + held.tokens + need <= limits.tokens
+        return fits
 
-    def release(self, hold: Hold) -> None:
-        """The call failed: it costs nothing."""
-        self._calls -= 1
-        self._held.usd -= hold.usd
-        self._held.tokens -= hold.tokens
-
-    def settle(self, hold: Hold, usage: Usage) -> None:
-        """The call answered: count what it really cost."""
-        self.release(hold)
-        self._calls += 1
-        self.spent = self.spent + usage
+    def __repr__(self) -> str:
+        return f"Budget({self.limits}, spent={self.spent})"

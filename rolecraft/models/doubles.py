@@ -7,13 +7,16 @@ an error, never a silent repetition.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rolecraft.errors import UnexpectedModelCall
+from rolecraft.errors import UnexpectedModelCall, UsageError
 from rolecraft.messages import Message
 from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
 from rolecraft.trajectories.events import Usage
+
+Reply = str | Completion | Exception
+"""What a script may hold: the text of an answer, a whole answer, or an exception to raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class FunctionModel(Model):
     """A model that answers with what `function` returns, a str or a `Completion`.
 
     `function` gets a `ModelCall`; it may be async, and what it raises comes out of `generate`.
+    A str is free and counts its words as tokens; a `Completion` brings its own usage. Raises
+    `UsageError` if `function` returns anything else.
     """
 
     real = False
@@ -41,11 +46,21 @@ class FunctionModel(Model):
         name: str = "function",
         keep_calls: bool = True,
     ) -> None:
+        if not callable(function):
+            raise UsageError(
+                f"`FunctionModel` wants a function of a `ModelCall`, got {function!r}."
+            )
         self.name = name
         self.calls: list[ModelCall] = []
         """Every call so far, oldest first; empty with `keep_calls=False`."""
         self._function = function
         self._keep_calls = keep_calls
+
+    def estimate_tokens(
+        self, session: Session, sampling: Sampling, tools: Sequence[Tool] = ()
+    ) -> int:
+        """The words of the prompt, and `max_tokens` for the answer where it is set."""
+        return _words(session.messages) + (sampling.max_tokens or 0)
 
     async def _complete(
         self, session: Session, tools: Sequence[Tool], sampling: Sampling
@@ -58,8 +73,13 @@ class FunctionModel(Model):
             answer = await answer
         if isinstance(answer, str):
             # Words stand in for tokens, so that limits and reports have something to count.
-            words = sum(message.content.count(" ") + 1 for message in call.messages)
-            answer = Completion(text=answer, usage=Usage(words, answer.count(" ") + 1, 0.0))
+            usage = Usage(_words(call.messages), answer.count(" ") + 1, 0.0)
+            return Completion(text=answer, usage=usage)
+        if not isinstance(answer, Completion):
+            raise UsageError(
+                f"The function of the model {self.name!r} returned {answer!r}. "
+                f"Return a str or a `Completion`."
+            )
         return answer
 
 
@@ -68,31 +88,34 @@ class ScriptedModel(FunctionModel):
 
     A reply is a str, a `Completion`, or an exception to raise. `per_role` gives single roles
     scripts of their own, which makes a team's run independent of who asks first. Raises
-    `UnexpectedModelCall` when the script is used up.
+    `UnexpectedModelCall` when the script is used up, `UsageError` for a reply of another type.
     """
 
     def __init__(
         self,
-        replies: Iterable[str | Completion | Exception] = (),
+        replies: Iterable[Reply] = (),
         *,
-        per_role: dict[str, Iterable[str | Completion | Exception]] | None = None,
+        per_role: Mapping[str, Iterable[Reply]] | None = None,
         name: str = "scripted",
+        keep_calls: bool = True,
     ) -> None:
-        super().__init__(self._next, name=name)
-        self._replies = list(replies)
-        self._per_role = {role: list(script) for role, script in (per_role or {}).items()}
-        self._given: dict[str, int] = {}
+        super().__init__(self._next, name=name, keep_calls=keep_calls)
+        self._scripts: dict[str | None, list[Reply]] = {None: _script(replies)}
+        """By role; under None the script of everybody who has none of their own."""
+        for role, script in (per_role or {}).items():
+            self._scripts[role] = _script(script)
+        self._given = dict.fromkeys(self._scripts, 0)
 
     def _next(self, call: ModelCall) -> str | Completion:
-        whose = call.role if call.role in self._per_role else ""
-        script = self._per_role[whose] if whose else self._replies
-        given = self._given.get(whose, 0)
+        whose = call.role if call.role in self._scripts else None
+        script, given = self._scripts[whose], self._given[whose]
         if given == len(script):
             asked = call.messages[-1].content if call.messages else ""
             raise UnexpectedModelCall(
                 f"The script{f' of role {whose!r}' if whose else ''} has {len(script)} replies and "
                 f"all were given; role {call.role!r} now asks {asked!r}. "
-                f"Add a reply, or find out why the role asks again."
+                f"Add a reply, or find out why the role asks again.",
+                model=self.name,
             )
         self._given[whose] = given + 1
         reply = script[given]
@@ -102,10 +125,29 @@ class ScriptedModel(FunctionModel):
 
     def assert_complete(self) -> None:
         """Raise AssertionError if replies are left over."""
-        scripts = {**self._per_role, "": self._replies}
         left = {
-            role or "anyone": len(script) - self._given.get(role, 0)
-            for role, script in scripts.items()
-            if len(script) > self._given.get(role, 0)
+            role or "anyone": len(script) - self._given[role]
+            for role, script in self._scripts.items()
+            if len(script) > self._given[role]
         }
-        assert not left, f"Replies of the script that nobody asked for: {left}"
+        # A plain `assert` would be gone under `python -O`.
+        if left:
+            raise AssertionError(f"Replies of the script that nobody asked for: {left}")
+
+
+def _script(replies: Iterable[Reply]) -> list[Reply]:
+    if isinstance(replies, str):
+        raise UsageError(
+            f"A script is a list of replies, got the str {replies!r}: put it in a list."
+        )
+    script = list(replies)
+    for reply in script:
+        if not isinstance(reply, (str, Completion, Exception)):
+            raise UsageError(
+                f"A reply of a script is a str, a `Completion` or an exception, got {reply!r}."
+            )
+    return script
+
+
+def _words(messages: Iterable[Message]) -> int:
+    return sum(message.content.count(" ") + 1 for message in messages)

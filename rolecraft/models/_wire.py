@@ -1,0 +1,151 @@
+"""From a conversation to the JSON of a chat API, and from its answer to a `Completion`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rolecraft.errors import UsageError
+from rolecraft.messages import Message, ToolCall
+from rolecraft.models._failures import AttemptFailed, Failure
+from rolecraft.models.base import Completion, FinishReason, Tool
+from rolecraft.trajectories.events import Usage
+
+_FINISH: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+# What providers call an answer that the model itself ended. LiteLLM gives "stop" for these, and
+# also for errors and for whatever it does not know; it then keeps the provider's own word.
+_ENDED = frozenset({"stop", "STOP", "end_turn", "stop_sequence", "COMPLETE", "eos", "eos_token"})
+
+
+def write_messages(
+    messages: Sequence[Message], choices: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """The messages as a chat API takes them; `choices` become an instruction at the end.
+
+    Raises `UsageError` for a tool's message that does not say which call it answers.
+    """
+    written = [_write(message) for message in messages]
+    if choices:
+        listed = "\n".join(choices)
+        text = f"Answer with exactly one of the following lines and nothing else:\n{listed}"
+        written.append({"role": "user", "content": _encodable(text)})
+    return written
+
+
+def write_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters or {"type": "object", "properties": {}},
+            },
+        }
+        for tool in tools
+    ]
+
+
+def read_completion(response: Any) -> Completion:
+    """What LiteLLM's `ModelResponse` says. Its `usage` is zero where the provider gave none.
+
+    Raises `AttemptFailed` if it holds no answer.
+    """
+    usage = _usage(response)
+    choices = getattr(response, "choices", None) or [None]
+    message = getattr(choices[0], "message", None)
+    if message is None:
+        raise AttemptFailed(Failure(kind="malformed", text="the answer has no choices"), usage)
+    calls = [
+        _read_call(getattr(call, "id", None) or f"call_{index}", getattr(call, "function", None))
+        for index, call in enumerate(getattr(message, "tool_calls", None) or ())
+    ]
+    own = getattr(message, "provider_specific_fields", None) or {}
+    refusal = own.get("refusal") or ""
+    finish = _finish(choices[0])
+    return Completion(
+        text=message.content or refusal,
+        reasoning=getattr(message, "reasoning_content", None) or "",
+        tool_calls=calls,
+        usage=usage,
+        finish_reason="content_filter" if refusal else finish,
+    )
+
+
+def _write(message: Message) -> dict[str, Any]:
+    role = message.api_role
+    written: dict[str, Any] = {"role": role, "content": _encodable(message.content)}
+    metadata = message.metadata or {}
+    if role == "tool":
+        answered = metadata.get("tool_call_id")
+        if not answered:
+            raise UsageError(
+                f"The tool's message {message.content[:80]!r} does not say which call it answers: "
+                f"`Message(..., role='tool', metadata={{'tool_call_id': call.id}})`."
+            )
+        written["tool_call_id"] = answered
+    elif role == "assistant" and metadata.get("tool_calls"):
+        written["tool_calls"] = [_write_call(call) for call in metadata["tool_calls"]]
+        # Some providers refuse an empty text beside tool calls, none refuses null.
+        written["content"] = written["content"] or None
+    return written
+
+
+def _write_call(call: ToolCall) -> dict[str, Any]:
+    # An incomplete call goes back with the arguments that could be read, none: several providers
+    # refuse a history with broken JSON in it.
+    arguments = _encodable(json.dumps(call.arguments, ensure_ascii=False))
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
+
+
+def _read_call(call_id: str, function: Any) -> ToolCall:
+    name = getattr(function, "name", None) or ""
+    raw = getattr(function, "arguments", None) or ""
+    if not isinstance(raw, str):
+        raw = json.dumps(raw)
+    try:
+        arguments = json.loads(raw) if raw.strip() else {}
+    except (ValueError, RecursionError):
+        arguments = None
+    if not name or not isinstance(arguments, dict):
+        return ToolCall(name, {}, call_id, incomplete=True, raw=raw)
+    return ToolCall(name, arguments, call_id)
+
+
+def _finish(choice: Any) -> FinishReason:
+    own = getattr(choice, "provider_specific_fields", None) or {}
+    said = own.get("native_finish_reason")
+    finish = _FINISH.get(choice.finish_reason or "", "unknown")
+    if finish == "stop" and said is not None and said not in _ENDED:
+        return "unknown"
+    return finish
+
+
+def _usage(response: Any) -> Usage:
+    usage = getattr(response, "usage", None)
+    hidden = getattr(response, "_hidden_params", None) or {}
+    return Usage(
+        getattr(usage, "prompt_tokens", None) or 0,
+        getattr(usage, "completion_tokens", None) or 0,
+        hidden.get("response_cost"),
+    )
+
+
+def _encodable(text: str) -> str:
+    """`text` as UTF-8 can carry it: halves of a character become U+FFFD, pairs are joined."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

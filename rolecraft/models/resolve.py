@@ -1,0 +1,49 @@
+"""From what a user writes for a model to a `Model`."""
+
+from __future__ import annotations
+
+import re
+
+from rolecraft.errors import UsageError
+from rolecraft.models.base import Model
+
+_LOCAL = "transformers:"
+_API = re.compile(r"[A-Za-z][\w-]*/\S+")
+
+ACCEPTED = (
+    "a `Model` object",
+    "'provider/name' for a model behind an API, such as 'openai/gpt-4o-mini'",
+    "'transformers:PATH' for a model that runs in this process: a folder, or a name on the "
+    "Hugging Face hub",
+)
+"""The forms that `resolve_model` takes, in words."""
+
+
+def resolve_model(spec: Model | str) -> Model:
+    """The model that `spec` means; a `Model` is returned as it is.
+
+    `'provider/name'` makes a `LiteLLMModel` and asks nobody yet: whether the provider exists shows
+    at the first call. `'transformers:PATH'` loads the model now, which takes its time. Each call
+    makes a new model; whoever wants to share one keeps it. Raises `UsageError` for anything else,
+    and what the loading of a local model raises.
+    """
+    if isinstance(spec, Model):
+        return spec
+    if isinstance(spec, str):
+        if spec.startswith(_LOCAL) and spec != _LOCAL:
+            from rolecraft.models.transformers_model import TransformersModel
+
+            return TransformersModel.load(spec.removeprefix(_LOCAL))
+        if _API.fullmatch(spec):
+            from rolecraft.models.litellm_model import LiteLLMModel
+
+            return LiteLLMModel(spec)
+    raise UsageError(f"{spec!r} names no model. Write {'; '.join(ACCEPTED)}.{_hint(spec)}")
+
+
+def _hint(spec: object) -> str:
+    if isinstance(spec, type) and issubclass(spec, Model):
+        return f" `{spec.__name__}` is a class: make one, `{spec.__name__}(...)`."
+    if isinstance(spec, str) and spec.startswith((".", "/", "~")):
+        return f" For the folder: {_LOCAL + spec!r}."
+    return ""
