@@ -1,0 +1,156 @@
+"""One measurement of one framework, in a process of its own. Prints one line of JSON.
+
+    python measure.py imports "import rolecraft"
+    python measure.py turn autogen
+
+A framework's part, `with_NAME.py`, has three things, all with a stub model in the process:
+
+    new()                       a new agent with one action or tool
+    await turn()                one turn of a ready agent, without a tool, in a new conversation
+    await exchange(messages)    two agents answer each other; the number of messages there were
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import resource
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+BATCHES = 9
+BATCH_SECONDS = 0.05
+
+
+def imports(statement: str) -> dict[str, float]:
+    """Time, modules and memory (MiB) that a statement adds to a bare interpreter."""
+    code = compile(statement, "<statement>", "exec")
+    modules, memory = len(sys.modules), peak_mib()
+    start = time.perf_counter()
+    exec(code, {})
+    seconds = time.perf_counter() - start
+    return {
+        "import_ms": seconds * 1e3,
+        "modules": len(sys.modules) - modules,
+        "import_mib": peak_mib() - memory,
+    }
+
+
+def new(part: Any) -> dict[str, float]:
+    """Microseconds to make an agent, and KiB that it keeps."""
+    part.new()
+    seconds = batches(lambda count: timed(part.new, count))
+    kept, agents = 200, []
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(kept):
+        agents.append(part.new())  # noqa: PERF401 - the list's own growth stays out of the way
+    gc.collect()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return {"new_us": seconds * 1e6, "new_kib": (after - before) / kept / 1024}
+
+
+def turn(part: Any) -> dict[str, float]:
+    """Microseconds of a turn."""
+
+    async def measure() -> float:
+        await part.turn()  # what is built lazily is built here
+        return await batches_of(part.turn)
+
+    return {"turn_us": asyncio.run(measure()) * 1e6}
+
+
+def exchange(part: Any) -> dict[str, float]:
+    """Seconds of a 1,000-message exchange, and how its cost per message grows from 100 on."""
+
+    async def measure() -> tuple[float, float]:
+        await part.exchange(20)
+        return await median_of(part, 100, 9), await median_of(part, 1000, 3)
+
+    short, long = asyncio.run(measure())
+    return {
+        "exchange_100_us": short / 100 * 1e6,
+        "exchange_1000_us": long / 1000 * 1e6,
+        "exchange_1000_s": long,
+        "growth": (long / 1000) / (short / 100),
+    }
+
+
+def long_run(part: Any) -> dict[str, float]:
+    """Seconds and peak memory (MiB) of 100,000 messages in one environment."""
+
+    async def measure() -> tuple[float, float]:
+        await part.exchange(1000)
+        gc.collect()
+        memory, start = peak_mib(), time.perf_counter()
+        assert await part.exchange(100_000) == 100_000
+        return time.perf_counter() - start, peak_mib() - memory
+
+    seconds, memory = asyncio.run(measure())
+    return {"long_s": seconds, "long_mib": memory}
+
+
+async def median_of(part: Any, messages: int, most: int) -> float:
+    """Median seconds of up to `most` exchanges; one is enough if it takes seconds."""
+    seconds: list[float] = []
+    while len(seconds) < most and sum(seconds) < 3:
+        gc.collect()
+        start = time.perf_counter()
+        happened = await part.exchange(messages)
+        seconds.append(time.perf_counter() - start)
+        assert happened == messages, f"{happened} messages instead of {messages}"
+    return statistics.median(seconds)
+
+
+def timed(action: Callable[[], object], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        action()
+    return time.perf_counter() - start
+
+
+def batches(run: Callable[[int], float]) -> float:
+    """Median seconds per call over batches that are long enough for the clock."""
+    count = 1
+    while (took := run(count)) < BATCH_SECONDS / 4:
+        count *= 4
+    count = max(1, round(count * BATCH_SECONDS / took))
+    return statistics.median(run(count) / count for _ in range(BATCHES))
+
+
+async def batches_of(action: Callable[[], Awaitable[object]]) -> float:
+    """`batches` for a coroutine function."""
+
+    async def run(count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
+            await action()
+        return time.perf_counter() - start
+
+    count = 1
+    while (took := await run(count)) < BATCH_SECONDS / 4:
+        count *= 4
+    count = max(1, round(count * BATCH_SECONDS / took))
+    return statistics.median([await run(count) / count for _ in range(BATCHES)])
+
+
+def peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
+
+
+if __name__ == "__main__":
+    what, of = sys.argv[1:]
+    if what == "imports":
+        result = imports(of)
+    else:
+        measures = {"new": new, "turn": turn, "exchange": exchange, "long_run": long_run}
+        result = measures[what](importlib.import_module(f"with_{of}"))
+    print(json.dumps(result))

@@ -1,0 +1,96 @@
+"""Importing Rolecraft is cheap and needs nothing: no network, no configuration, no key."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {
+    "torch",
+    "transformers",
+    "vllm",
+    "ray",
+    "litellm",
+    "openai",
+    "tenacity",
+    "httpx",
+    "sqlalchemy",
+    "typer",
+    "rich",
+    "numpy",
+}
+STATEMENTS = (
+    "import rolecraft",
+    "from rolecraft import Action, Environment, Message, Role, Team",
+)
+
+# Runs in a fresh interpreter. An audit hook cannot be taken off again, and sees every connection
+# and every file, whoever opens it.
+PROBE = """
+import json, sys
+opened = []
+def watch(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.bind"):
+        raise RuntimeError(f"{event} while importing: {args!r}")
+    if event == "open" and isinstance(args[0], str):
+        opened.append(args[0])
+    if event == "subprocess.Popen":
+        raise RuntimeError(f"a process was started while importing: {args!r}")
+sys.addaudithook(watch)
+before = set(sys.modules)
+exec(sys.argv[1])
+print(json.dumps({"modules": sorted(set(sys.modules) - before), "opened": opened}))
+"""
+
+
+def probe(statement: str, home: Path) -> dict[str, list[str]]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROBE, statement],
+        cwd=ROOT,
+        env={"HOME": str(home)},  # no keys, no settings of the machine
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_heavy_libraries_are_loaded_on_first_use_only(statement: str, tmp_path: Path) -> None:
+    loaded = set(probe(statement, tmp_path)["modules"])
+    assert "rolecraft" in loaded
+    assert not loaded & HEAVY
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_at_most_250_modules_are_loaded(statement: str, tmp_path: Path) -> None:
+    modules = probe(statement, tmp_path)["modules"]
+    assert len(modules) <= 250, modules
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_importing_reads_nothing_but_python_and_writes_nothing_at_home(
+    statement: str, tmp_path: Path
+) -> None:
+    opened = probe(statement, tmp_path)["opened"]
+    settings = (".toml", ".yaml", ".yml", ".ini", ".cfg", ".env", ".json")
+    assert [path for path in opened if path.endswith(settings)] == []
+    assert [path for path in opened if path.startswith(str(tmp_path))] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_higher_floors_are_known_before_they_are_loaded() -> None:
+    """`from rolecraft import train` works although `import rolecraft` does not load training."""
+    import rolecraft
+
+    for name in rolecraft.__all__:
+        assert getattr(rolecraft, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        rolecraft.nonsense  # noqa: B018

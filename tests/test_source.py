@@ -1,0 +1,92 @@
+"""Habits of the source that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "rolecraft"
+
+
+def environment_reads(tree: ast.AST) -> Iterator[int]:
+    """Lines that read or set environment variables, however `os` was imported."""
+    names = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            yield node.lineno
+        elif isinstance(node, ast.ImportFrom) and names & {alias.name for alias in node.names}:
+            yield node.lineno
+
+
+# LiteLLM's import takes two switches from the environment and from nowhere else: they are set for
+# that import alone, and put back.
+MAY_SET_VARIABLES = {"rolecraft/models/_litellm.py"}
+
+
+def test_no_environment_variable_is_read_below_the_command_line() -> None:
+    """Settings are explicit objects: what a program does is written in the program."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] != "cli"
+        and path.relative_to(ROOT).as_posix() not in MAY_SET_VARIABLES
+        for line in environment_reads(ast.parse(path.read_text("utf-8")))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\nos.environ['A']",
+        "import os as o\no.getenv('A')",
+        "from os import environ as e",
+        "import os\nos.environ.get('A')",
+    ],
+)
+def test_the_check_for_environment_variables_sees_every_spelling(code: str) -> None:
+    assert list(environment_reads(ast.parse(code)))
+
+
+# Spelt in pieces, so that this file does not find itself.
+MACHINE_PATHS = [
+    r"/work/" + r"(?:main|shared)",
+    "/root" + "/",
+    r"/home/" + r"[a-z]",
+    "/Users" + "/",
+]
+REGISTRY_HOSTS = [
+    "py" + r"pi\.org",
+    "python" + r"hosted\.org",
+    "download" + r"\.pytorch\.org",
+    "registry" + r"\.npmjs",
+    "deb" + r"\.debian\.org",
+    r"--(?:extra-)?index-" + r"url[ =]\S+://",
+]
+
+
+def tracked_files() -> list[Path]:
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+def test_no_tracked_file_names_a_machine_path_or_a_registry() -> None:
+    """A clone works on any machine and with any mirror."""
+    wrong = re.compile("|".join(MACHINE_PATHS + REGISTRY_HOSTS).encode())
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0].decode()}"
+        for path in tracked_files()
+        if (match := wrong.search(path.read_bytes()))
+        or (match := wrong.search(bytes(path.name, "utf-8")))
+    ]
+    assert found == []
