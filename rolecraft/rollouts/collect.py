@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.environments.task import Task
+from rolecraft.rollouts.heap import set_aside
 from rolecraft.scenarios.scenario import Episode, Scenario
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ async def collect(
             on_result(result)
         return result
 
-    async with asyncio.TaskGroup() as group:
-        running = [group.create_task(play(task)) for task in tasks]
+    with set_aside():
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(play(task)) for task in tasks]
     return [task.result() for task in running]
 
 
