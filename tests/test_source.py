@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +20,12 @@ def environment_reads(tree: ast.AST) -> Iterator[int]:
     """Lines that read or set environment variables, however `os` was imported."""
     names = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in names:
-            yield node.lineno
-        elif isinstance(node, ast.ImportFrom) and names & {alias.name for alias in node.names}:
-            yield node.lineno
+        match node:
+            case ast.Attribute(attr=name, lineno=line) if name in names:
+                yield line
+            case ast.ImportFrom(lineno=line, names=imported):
+                if any(alias.name in names for alias in imported):
+                    yield line
 
 
 # LiteLLM's import takes two switches from the environment and from nowhere else: they are set for
@@ -90,3 +93,17 @@ def test_no_tracked_file_names_a_machine_path_or_a_registry() -> None:
         or (match := wrong.search(bytes(path.name, "utf-8")))
     ]
     assert found == []
+
+
+def test_every_data_file_of_the_package_is_installed_with_it() -> None:
+    """An editable install finds everything; a wheel has only what `package-data` names."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    named = settings["tool"]["setuptools"]["package-data"]
+    installed = {
+        path
+        for package, patterns in named.items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    data = {path for path in tracked_files() if PACKAGE in path.parents and path.suffix != ".py"}
+    assert data - installed == set()
