@@ -1,0 +1,37 @@
+"""Why it failed: the 14 failure modes, detectors, a judge, importers, reports.
+
+report = await annotate(run)                      # detectors only
+report = await annotate("log.json", judge=model)  # a model for what they leave open
+print(report.summary())
+"""
+
+from rolecraft.failure_taxonomy.annotate import annotate, annotate_many
+from rolecraft.failure_taxonomy.codes import MAST_V3, CodeSystem
+from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector, Diagnostic
+from rolecraft.failure_taxonomy.formats import Format, read, recognise, register_format
+from rolecraft.failure_taxonomy.judge import Judge, Opinion
+from rolecraft.failure_taxonomy.modes import MODES, Category, Mode, Stage, get_mode
+from rolecraft.failure_taxonomy.report import Decisive, Report
+
+__all__ = [
+    "DETECTORS",
+    "MAST_V3",
+    "MODES",
+    "Category",
+    "CodeSystem",
+    "Decisive",
+    "Detector",
+    "Diagnostic",
+    "Format",
+    "Judge",
+    "Mode",
+    "Opinion",
+    "Report",
+    "Stage",
+    "annotate",
+    "annotate_many",
+    "get_mode",
+    "read",
+    "recognise",
+    "register_format",
+]

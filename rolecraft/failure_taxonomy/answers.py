@@ -1,0 +1,177 @@
+"""Reading a judge's answer: strictly, and never in favour of "no failure".
+
+Whatever is not an answer in the asked form (nothing, a refusal, a cut-off or withheld text, an
+echo of the prompt or of the trace, bare codes, yes/no lists, broken JSON) leaves every mode
+`unknown`; a mode that is missing, answered twice in contrary ways or in a row that does not
+validate is `unknown` by itself. An answer in codes, `{"1.1": true}`, is one of these: codes mean
+different modes in different versions, and there is no evidence in it that could be checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+
+from rolecraft.models.base import Completion
+from rolecraft.trajectories.events import FailureFinding
+
+MOST_STARTS = 1000
+"""So many opening braces are tried; a text with more is no answer."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What an answer says about each mode: findings, or as a str why it says nothing."""
+
+    rows: dict[str, list[FailureFinding] | str] = field(default_factory=dict)
+    diagnosis: str = ""
+    strays: list[str] = field(default_factory=list)
+    """What the rows are about that no asked mode has."""
+
+    @property
+    def usable(self) -> bool:
+        return any(not isinstance(rows, str) for rows in self.rows.values())
+
+
+class _NoAnswer(Exception):
+    """The text is no answer; the message says why."""
+
+
+def read_answer(
+    completion: Completion, *, marker: str, asked: Sequence[str], source: str
+) -> Answer:
+    """The answer in a completion to a question about the modes `asked`. Never raises."""
+    try:
+        found = _find(completion, marker)
+        diagnosis = found.get("diagnosis")
+        if not isinstance(diagnosis, str) or not diagnosis.strip():
+            raise _NoAnswer("the answer has no diagnosis")
+        rows = found.get("findings")
+        if not isinstance(rows, list):
+            raise _NoAnswer("the answer has no list of findings")
+    except _NoAnswer as reason:
+        return no_answer(asked, str(reason))
+    by_mode: dict[str, list[FailureFinding | str]] = {mode: [] for mode in asked}
+    strays: list[str] = []
+    for row in rows:
+        mode = row.get("mode") if isinstance(row, dict) else None
+        if isinstance(mode, str) and mode in by_mode:
+            by_mode[mode].append(_row(row, source))
+        else:
+            strays.append(str(mode))
+    settled = {mode: _settle(said) for mode, said in by_mode.items()}
+    return Answer(settled, diagnosis.strip(), strays)
+
+
+def no_answer(asked: Sequence[str], reason: str) -> Answer:
+    """An answer that says nothing about any mode."""
+    rows: dict[str, list[FailureFinding] | str] = dict.fromkeys(asked, reason)
+    return Answer(rows)
+
+
+def _settle(rows: list[FailureFinding | str]) -> list[FailureFinding] | str:
+    if not rows:
+        return "the answer leaves the mode out"
+    valid: list[FailureFinding] = []
+    for row in rows:
+        if isinstance(row, str):
+            return row
+        valid.append(row)
+    if len({row.verdict for row in valid}) > 1:
+        return "the answer contradicts itself"
+    return valid
+
+
+def _row(row: dict[str, Any], source: str) -> FailureFinding | str:
+    from pydantic import ValidationError
+
+    try:
+        checked = _row_model().model_validate(row)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        return f"the row is not valid: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    values: dict[str, Any] = checked.model_dump()
+    return FailureFinding(
+        values["mode"],
+        values["verdict"],
+        events=tuple(values["events"] or ()),
+        role=(values["role"] or "").strip(),
+        quote=values["quote"] or "",
+        confidence=values["confidence"],
+        source=source,
+        reason=values["reason"] or "",
+    )
+
+
+def _row_model() -> Any:
+    global _Row
+    if _Row is None:
+        from pydantic import BaseModel, ConfigDict, Field
+
+        class Row(BaseModel):
+            """One row as it must be: `"3"` is no number and `1` is no text."""
+
+            model_config = ConfigDict(strict=True)
+
+            mode: str
+            verdict: Literal["present", "absent", "unknown"]
+            role: str | None = None
+            events: list[int] | None = None
+            quote: str | None = None
+            confidence: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+            reason: str | None = None
+
+        _Row = Row
+    return _Row
+
+
+_Row: Any = None
+
+
+def _find(completion: Completion, marker: str) -> dict[str, Any]:
+    """The one JSON object with findings in the text. Raises `_NoAnswer` with the reason."""
+    if completion.finish_reason == "length":
+        raise _NoAnswer("the answer was cut off at the token limit")
+    if completion.finish_reason == "content_filter":
+        raise _NoAnswer("the answer was withheld by the provider")
+    text = completion.text
+    if not isinstance(text, str) or not text.strip():
+        raise _NoAnswer("the answer is empty")
+    answers = [found for found in _objects(text) if "findings" in found]
+    if not answers:
+        raise _NoAnswer(f"the answer is not in the form that was asked for: {text.strip()[:80]!r}")
+    if len(answers) > 1:
+        raise _NoAnswer("the text holds several answers")
+    if answers[0].get("marker") != marker:
+        raise _NoAnswer("the answer does not carry the marker of this trace")
+    return answers[0]
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects in a text that may have words and code fences around them."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+    at = text.find("{")
+    for _ in range(MOST_STARTS):
+        if at < 0:
+            return
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            if isinstance(found, dict):
+                yield found
+        at = text.find("{", end)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return table
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,30 @@
+"""What rules can find in typed events, without a model. One file a rule."""
+
+from rolecraft.failure_taxonomy.detectors.base import Detector
+from rolecraft.failure_taxonomy.detectors.constraints import Constraints
+from rolecraft.failure_taxonomy.detectors.ending import PrematureEnd
+from rolecraft.failure_taxonomy.detectors.repeated_text import Diagnostic, repeated_text
+from rolecraft.failure_taxonomy.detectors.repetition import Repetition
+from rolecraft.failure_taxonomy.detectors.termination import TerminationUnaware
+from rolecraft.failure_taxonomy.detectors.verification import VerificationAbsent
+
+DETECTORS: tuple[Detector, ...] = (
+    Repetition(),
+    TerminationUnaware(),
+    PrematureEnd(),
+    VerificationAbsent(),
+    Constraints(),
+)
+"""The detectors that `annotate` runs unless it is told otherwise."""
+
+__all__ = [
+    "DETECTORS",
+    "Constraints",
+    "Detector",
+    "Diagnostic",
+    "PrematureEnd",
+    "Repetition",
+    "TerminationUnaware",
+    "VerificationAbsent",
+    "repeated_text",
+]

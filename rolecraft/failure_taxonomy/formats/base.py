@@ -1,0 +1,74 @@
+"""What an importer is: it recognises files of one format and makes trajectories of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rolecraft.errors import TraceError
+from rolecraft.trajectories.trajectory import Trajectory
+
+HEAD = 65_536
+"""Bytes of a file that recognition reads at first."""
+
+
+class Source:
+    """A file that is to be imported. Its parts are read on first use, and once."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes. Raises `TraceError` for a file that cannot be read or is empty."""
+        try:
+            with self.path.open("rb") as file:
+                head = file.read(HEAD)
+        except IsADirectoryError:
+            raise TraceError(
+                self.path, "this is a folder; `annotate_many` (or `rolecraft annotate`) takes one"
+            ) from None
+        except OSError as error:
+            raise TraceError(self.path, f"cannot be read: {error.strerror or error}") from None
+        if not head.strip():
+            raise TraceError(self.path, "the file is empty")
+        return head
+
+    @cached_property
+    def document(self) -> Any:
+        """The whole file as one JSON value; None if it is none (see `flaw`)."""
+        self.flaw = ""
+        if self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+            self.flaw = "it does not begin with a JSON object or list"
+            return None
+        try:
+            return json.loads(self.path.read_bytes().decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            self.flaw = f"byte {error.start} is not UTF-8"
+        except json.JSONDecodeError as error:
+            self.flaw = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        except RecursionError:
+            self.flaw = "its JSON is nested too deeply"
+        return None
+
+    flaw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of traces.
+
+    `recognises` says from a source whether it has this format and never raises for a file that
+    can be read; `load` makes the trajectory, and raises `TraceError` for a file it cannot use.
+    """
+
+    name: str
+    description: str
+    recognises: Callable[[Source], bool]
+    load: Callable[[Source], Trajectory]
+    suffixes: tuple[str, ...] = (".json", ".jsonl")
+    """Endings under which a folder is searched for files of this format."""

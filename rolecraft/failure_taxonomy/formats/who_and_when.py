@@ -1,0 +1,140 @@
+"""Who&When logs (github.com/ag2ai/Agents_Failure_Attribution): one JSON object a run.
+
+Invariant: a turn of the log is an event of the trajectory, with the turn's index as sequence
+number and its text verbatim as content, so that steps in the log's labels and events here count
+alike.
+
+- `history[i]`: the speaker is `name`, or `role` in logs that have no names. `Orchestrator
+  (thought)` becomes a thought of `Orchestrator`, `Orchestrator (-> WebSurfer)` its message to
+  `WebSurfer`; the speaker as written is kept in `data["speaker"]`.
+- A turn that begins `exitcode: N (…)` reports that code was executed: a `tool_result` with
+  `ok`, `exitcode`, and as `cause` and `arguments` the turn before it and its fenced code.
+- A message that ends with the line `TERMINATE` declares the work finished: `data["ends"]`.
+- `question` becomes the task, `system_prompt` the roles.
+- Everything else is a label or a note about the log (answer, failing agent and step, reason): it
+  is kept in `about["labels"]`, where no detector and no judge looks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rolecraft.errors import TraceError
+from rolecraft.failure_taxonomy.formats.base import Format, Source
+from rolecraft.messages import ALL
+from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.trajectory import Trajectory
+
+NAME = "who_and_when"
+RECORDS = ("message", "thought", "tool_result")
+"""The kinds of event that these logs show."""
+
+_EXECUTED = re.compile(r"exitcode: (-?\d+)\b")
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+_STAGE = re.compile(
+    r"(?P<name>.+?)\s*\((?P<note>thought|termination condition|-> ?(?P<to>[^)]+))\)"
+)
+_OF_A_TURN = frozenset({"content", "name", "role"})
+_SHOWN = frozenset({"history", "question", "system_prompt"})
+
+
+def _recognises(source: Source) -> bool:
+    document = source.document
+    if not isinstance(document, dict):
+        return False
+    turns = document.get("history")
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
+        return False
+    labelled = "mistake_agent" in document or "mistake_step" in document
+    return labelled or ("question" in document and all("content" in turn for turn in turns))
+
+
+def _load(source: Source) -> Trajectory:
+    document = source.document
+    if not isinstance(document, dict) or not isinstance(document.get("history"), list):
+        reason = source.flaw or "a Who&When log is a JSON object with a list `history`"
+        raise TraceError(source.path, reason)
+    turns = document["history"]
+    if not turns:
+        raise TraceError(source.path, "`history` is empty: there is nothing to annotate")
+    trajectory = Trajectory(
+        str(document.get("question_ID") or source.path.stem),
+        {
+            "format": NAME,
+            "records": list(RECORDS),
+            "task": str(document.get("question") or ""),
+            "roles": _roles(document.get("system_prompt")),
+            "labels": {key: value for key, value in document.items() if key not in _SHOWN},
+        },
+    )
+    for index, turn in enumerate(turns):
+        event, flaw = _event(turn, index, trajectory.events)
+        event.seq = index
+        event.time = index
+        trajectory.events.append(event)
+        if flaw:
+            trajectory.problems.append(f"{source.path}: turn {index}: {flaw}")
+    return trajectory
+
+
+def _roles(prompts: Any) -> list[dict[str, Any]]:
+    if not isinstance(prompts, Mapping):
+        return []
+    return [{"name": str(name), "system": str(text)} for name, text in prompts.items()]
+
+
+def _event(turn: Any, index: int, before: list[Event]) -> tuple[Event, str]:
+    """One turn as an event, and what was odd about it."""
+    if not isinstance(turn, dict):
+        return Event("message", content=_text(turn), to=(ALL,)), "it is no object"
+    content, flaw = _text(turn.get("content")), ""
+    if not isinstance(turn.get("content"), str):
+        flaw = "its content is no text and is kept as JSON"
+    written = turn.get("name") or turn.get("role") or ""
+    speaker = written if isinstance(written, str) else _text(written)
+    if not speaker:
+        flaw = "it names no speaker"
+    data: dict[str, Any] = {}
+    if turn.get("name") and turn.get("role"):
+        data["as"] = turn["role"]
+    others = {key: value for key, value in turn.items() if key not in _OF_A_TURN}
+    if others:
+        data["labels"] = others
+    executed = _EXECUTED.match(content)
+    if executed:
+        return _result(content, int(executed[1]), speaker, data, index, before), flaw
+    stage = _STAGE.fullmatch(speaker)
+    if stage is None:
+        event = Event("message", role=speaker, content=content, to=(ALL,), data=data)
+    else:
+        data["speaker"] = speaker
+        kind: Any = "thought" if stage["note"] == "thought" else "message"
+        to = stage["to"] or ALL
+        event = Event(kind, role=stage["name"], content=content, to=(to,), data=data)
+    if content.rstrip().rsplit("\n", 1)[-1].strip() == "TERMINATE":
+        data["ends"] = True
+    return event, flaw
+
+
+def _result(
+    content: str, code: int, speaker: str, data: dict[str, Any], index: int, before: list[Event]
+) -> Event:
+    data.update(tool=speaker, ok=code == 0, exitcode=code)
+    cause = None
+    blocks = _FENCED.findall(before[-1].content) if before else []
+    if blocks:
+        cause = index - 1
+        data["arguments"] = {"code": blocks}
+    return Event("tool_result", role=speaker, content=content, data=data, cause=cause)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+FORMAT = Format(NAME, "a Who&When log (JSON)", _recognises, _load, (".json",))

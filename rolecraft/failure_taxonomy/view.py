@@ -1,0 +1,204 @@
+"""A trajectory as detectors look at it: who belongs to the team, what it made, how it ended.
+
+Computed once for a trajectory and shared by all detectors. Positions are indices into `events`;
+they differ from sequence numbers where lines of a journal were lost.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any
+
+from rolecraft.failure_taxonomy.goals import Goal
+from rolecraft.messages import ALL, USER
+from rolecraft.trajectories.events import Event, EventKind
+from rolecraft.trajectories.trajectory import Trajectory
+
+OUTSIDE = frozenset({"", USER, "environment"})
+"""Roles that are not of the team: nobody in particular, the user, the environment itself."""
+
+_CHECKING = re.compile(
+    "assert|audit|check|confirm|critic|critiq|evaluat|examin|inspect|judge|lint|proof|qa|quality|"
+    "review|test|valid|verif"
+)
+_READING = re.compile(
+    "(browse|cat|describe|fetch|find|get|glob|grep|head|inspect|list|look|ls|open|peek|query|read|"
+    "search|show|stat|tail|view)$"
+)
+
+
+def words_of(name: str) -> list[str]:
+    """`RunUnitTests`, `run_unit_tests` and `run-unit-tests` in words, lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+
+
+def sounds_like_check(name: str) -> bool:
+    """True for a name that may well mean checking: `ReviewCode`, `run_tests`, `QaEngineer`."""
+    return any(map(_CHECKING.match, words_of(name)))
+
+
+def sounds_like_reading(name: str) -> bool:
+    """True for a tool that by its name only looks: `read_register`, `search`, `ListFiles`."""
+    words = words_of(name)
+    return bool(words) and _READING.match(words[0]) is not None
+
+
+class TraceView:
+    """One trajectory, for all detectors."""
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self.trajectory = trajectory
+        self.events = trajectory.events
+        self.about = trajectory.about
+
+    @classmethod
+    def of(cls, trace: Trajectory | TraceView) -> TraceView:
+        return trace if isinstance(trace, TraceView) else cls(trace)
+
+    @cached_property
+    def by_seq(self) -> dict[int, Event]:
+        return {event.seq: event for event in self.events}
+
+    @cached_property
+    def position(self) -> dict[int, int]:
+        """Position of each sequence number."""
+        return {event.seq: at for at, event in enumerate(self.events)}
+
+    @cached_property
+    def goal(self) -> Goal:
+        return Goal.of(self.about)
+
+    # --- what the trace can show --------------------------------------------------------------
+
+    def records(self, *kinds: EventKind) -> bool:
+        """True if the trace's source would have recorded all these kinds, had they happened.
+
+        Importers of formats that know fewer kinds than ours list theirs in `about["records"]`.
+        """
+        recorded = self.about.get("records")
+        return recorded is None or set(kinds) <= set(recorded)
+
+    @property
+    def whole(self) -> bool:
+        """False if lines of the trace were lost: then nothing can be said to be missing."""
+        return not self.trajectory.problems
+
+    # --- who ----------------------------------------------------------------------------------
+
+    @cached_property
+    def described(self) -> list[dict[str, Any]]:
+        """The header's descriptions of roles; a mapping of names is brought into the same form."""
+        roles = self.about.get("roles")
+        if isinstance(roles, dict):
+            return [{"name": name} for name in roles]
+        if not isinstance(roles, (list, tuple)):
+            return []
+        return [role if isinstance(role, dict) else {"name": str(role)} for role in roles]
+
+    @cached_property
+    def team(self) -> frozenset[str]:
+        """Names of the roles that work together, from the header and from who did something."""
+        named = {str(role["name"]) for role in self.described if role.get("name")}
+        acted = {event.role for event in self.events if event.kind != "signal"}
+        return frozenset((named | acted) - OUTSIDE)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """From an address (name or class path) to the role's name."""
+        names = {name: name for name in self.team}
+        for role in self.described:
+            if role.get("class") and role.get("name"):
+                names.setdefault(str(role["class"]), str(role["name"]))
+        return names
+
+    def receivers(self, message: Event) -> frozenset[str] | None:
+        """Names of the team's roles that a message is for; None for everyone."""
+        if not message.to or ALL in message.to:
+            return None
+        return frozenset(self._names[address] for address in message.to if address in self._names)
+
+    # --- how it ended -------------------------------------------------------------------------
+
+    @cached_property
+    def stop(self) -> Event | None:
+        """The last `stop` event."""
+        return next((e for e in reversed(self.events) if e.kind == "stop"), None)
+
+    @property
+    def stop_reason(self) -> str:
+        return str(self.stop.data.get("reason", "")) if self.stop is not None else ""
+
+    @property
+    def ended_by_team(self) -> bool:
+        """True if the run ended because the roles were done, not because something cut it off."""
+        return self.stop_reason in ("finished", "idle")
+
+    @cached_property
+    def last_deed(self) -> Event | None:
+        """The last thing that a role of the team said or did."""
+        kinds = ("message", "action", "tool_call", "artifact", "verify")
+        return next(
+            (e for e in reversed(self.events) if e.kind in kinds and e.role in self.team), None
+        )
+
+    # --- checks and artifacts -----------------------------------------------------------------
+
+    @cached_property
+    def checks(self) -> list[int]:
+        """Positions of the team's own checks: its `verify` events.
+
+        What the environment verifies to grade a run or to watch a constraint is no check of the
+        team's: no role sees it.
+        """
+        return [
+            at
+            for at, event in enumerate(self.events)
+            if event.kind == "verify" and event.role not in OUTSIDE and not is_constraint(event)
+        ]
+
+    @cached_property
+    def possible_checks(self) -> list[int]:
+        """Positions of what may have been a check although no `verify` event says so."""
+        checkers = {
+            str(role["name"])
+            for role in self.described
+            if role.get("name") and sounds_like_check(f"{role['name']} {role.get('profile') or ''}")
+        } | {name for name in self.team if sounds_like_check(name)}
+        return [
+            at
+            for at, event in enumerate(self.events)
+            if (event.kind == "message" and event.role in checkers)
+            or (
+                event.kind in ("action", "tool_call")
+                and sounds_like_check(str(event.data.get("action") or event.data.get("tool") or ""))
+            )
+        ]
+
+    @cached_property
+    def artifact_changes(self) -> dict[str, list[int]]:
+        """For each artifact, the positions at which its content changed."""
+        changes: dict[str, list[int]] = {}
+        latest: dict[str, str] = {}
+        for at, event in enumerate(self.events):
+            artifact = event.artifact
+            if event.kind != "artifact" or artifact is None:
+                continue
+            if latest.get(artifact.name) != artifact.sha256:
+                latest[artifact.name] = artifact.sha256
+                changes.setdefault(artifact.name, []).append(at)
+        return changes
+
+    @cached_property
+    def user_messages(self) -> list[int]:
+        """Positions of what the user said."""
+        return [
+            at
+            for at, event in enumerate(self.events)
+            if event.kind == "message" and event.role == USER
+        ]
+
+
+def is_constraint(event: Event) -> bool:
+    """True for a `verify` event that watches a constraint of the task or of a role."""
+    return event.kind == "verify" and ("constraint" in event.data or "mode" in event.data)
