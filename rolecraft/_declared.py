@@ -2,7 +2,7 @@
 
 `class Chapter(Action): title: str` can be made as `Chapter("Rain")` or `Chapter(title="Rain")`.
 It is what a dataclass does, but a subclass may override a field without an annotation
-(`goal = "short headlines"`), unknown keywords name the known ones, and mutable defaults are
+(`goal = "short headlines"`), an unknown keyword is told the known ones, and mutable defaults are
 copied for each instance. No validation: making one costs about a microsecond.
 """
 
@@ -10,78 +10,86 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any, ClassVar, dataclass_transform, get_origin
+import re
+from typing import Any, ClassVar, get_origin
 
 from rolecraft.errors import UnknownName, UsageError
 
 
-@dataclass_transform(kw_only_default=False, eq_default=False)
 class Declared:
-    """Base class: collects the fields of its subclasses and fills them from arguments."""
+    """Base class: collects the fields of its subclasses and fills them from arguments.
 
-    _fields: ClassVar[dict[str, Any]] = {}
-    """Every field with its default; `...` marks a field without one."""
-    _own_fields: ClassVar[tuple[str, ...]] = ()
-    """The fields that may be given by position: those the class itself annotates."""
+    A field is a public name that a class annotates or sets to a plain value. Its default is the
+    class attribute; a field without one must be given. Properties, methods and `ClassVar`s are
+    no fields, also where a base class has a field of that name.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _positional: ClassVar[tuple[str, ...]] = ()
+    """The fields that may be given by position: those that the class itself annotates."""
+    _required: ClassVar[tuple[str, ...]] = ()
     _mutable: ClassVar[tuple[str, ...]] = ()
     """Fields whose default is copied for each instance."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        inherited = dict(cls._fields)
-        annotated = [
+        hints = inspect.get_annotations(cls)
+        annotated = [name for name, hint in hints.items() if _is_field(name, hint)]
+        plain = [
             name
-            for name, hint in inspect.get_annotations(cls).items()
-            if not name.startswith("_") and not _is_class_var(hint)
+            for name, value in cls.__dict__.items()
+            if name not in hints
+            and name[0] != "_"
+            and _is_plain(value)
+            and not hasattr(super(cls, cls), name)
         ]
-        for name in annotated:
-            inherited[name] = cls.__dict__.get(name, ...)
-        for name, value in cls.__dict__.items():
-            if name in inherited or (name[0] != "_" and _is_plain(value)):
-                inherited[name] = value
-        cls._fields = inherited
-        cls._own_fields = tuple(annotated) or cls._own_fields
+        inherited = [
+            name
+            for base in reversed(cls.__mro__[1:])
+            for name in base.__dict__.get("_fields", ())
+            if _is_plain(cls.__dict__.get(name)) and _is_field(name, hints.get(name))
+        ]
+        cls._fields = tuple(dict.fromkeys([*inherited, *annotated, *plain]))
+        cls._positional = tuple(annotated) or cls._positional
+        cls._required = tuple(name for name in cls._fields if not hasattr(cls, name))
         cls._mutable = tuple(
-            name for name, value in inherited.items() if isinstance(value, (list, dict, set))
+            name for name in cls._fields if isinstance(getattr(cls, name, None), (list, dict, set))
         )
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         if args:
             fields = self._named(args, fields)
-        known = self._fields
         for name, value in fields.items():
-            if name not in known:
-                raise UnknownName(f"`{type(self).__name__}` keyword", name, known)
+            if name not in self._fields:
+                raise UnknownName(f"`{type(self).__name__}` keyword", name, self._fields)
             setattr(self, name, value)
         for name in self._mutable:
             if name not in fields:
-                setattr(self, name, copy.copy(known[name]))
-        if ... in known.values():
-            missing = [
-                name for name, default in known.items() if default is ... and name not in fields
-            ]
-            if missing:
-                listed = ", ".join(f"`{name}`" for name in missing)
-                raise UsageError(f"`{type(self).__name__}(...)` is missing {listed}.")
+                setattr(self, name, copy.copy(getattr(type(self), name)))
+        missing = [f"`{name}`" for name in self._required if name not in fields]
+        if missing:
+            raise UsageError(f"`{type(self).__name__}(...)` is missing {', '.join(missing)}.")
 
     def _named(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-        positional = self._own_fields
-        if len(args) > len(positional):
+        """Positional arguments as fields, beside those that have a name."""
+        known = self._positional
+        if len(args) > len(known):
             raise UsageError(
-                f"`{type(self).__name__}` takes at most {len(positional)} positional arguments "
-                f"({', '.join(positional) or 'none'}), got {len(args)}: {args!r}."
+                f"`{type(self).__name__}` takes at most {len(known)} positional arguments "
+                f"({', '.join(known) or 'none'}), got {len(args)}: {args!r}. "
+                f"Give fields by keyword: `{type(self).__name__}({self._fields[0]}=...)`."
             )
-        named = dict(zip(positional, args, strict=False))
+        named = dict(zip(known, args, strict=False))
         twice = named.keys() & fields.keys()
         if twice:
-            raise UsageError(f"`{type(self).__name__}` got {sorted(twice)[0]!r} twice.")
+            raise UsageError(f"`{type(self).__name__}` got {min(twice)!r} twice.")
         return {**named, **fields}
 
 
-def _is_class_var(hint: Any) -> bool:
+def _is_field(name: str, hint: Any) -> bool:
     if isinstance(hint, str):  # from __future__ import annotations
-        return hint.replace("typing.", "").startswith("ClassVar")
-    return hint is ClassVar or get_origin(hint) is ClassVar
+        return name[0] != "_" and not re.match(r"([\w.]+\.)?ClassVar\b", hint)
+    return name[0] != "_" and hint is not ClassVar and get_origin(hint) is not ClassVar
 
 
 def _is_plain(value: Any) -> bool:

@@ -88,7 +88,7 @@ class Message:
     event: int | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if type(self.content) is not str:
+        if not isinstance(self.content, str):
             raise UsageError(
                 f"`Message(content=...)` wants a str, got {self.content!r}. "
                 f"Use str(...), or put structured data in `instruct_content`."
@@ -98,10 +98,12 @@ class Message:
     def route(self) -> None:
         """Turn classes and objects in the routing fields into addresses (also after assignment)."""
         if type(self.cause_by) is not str:
-            self.cause_by = address_of(self.cause_by)
+            self.cause_by = "" if self.cause_by is None else address_of(self.cause_by)
         if type(self.sent_from) is not str:
-            self.sent_from = address_of(self.sent_from)
-        if self.send_to is not MESSAGE_TO_ALL:
+            self.sent_from = "" if self.sent_from is None else address_of(self.sent_from)
+        if self.send_to is None:
+            self.send_to = MESSAGE_TO_ALL
+        elif self.send_to is not MESSAGE_TO_ALL:
             self.send_to = addresses_of(self.send_to)
 
     def __str__(self) -> str:

@@ -7,21 +7,21 @@ or a user's override of it, the call is recorded and counted, because `Action` w
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from rolecraft._declared import Declared
+from rolecraft.actions.asking import Asks
 from rolecraft.errors import UsageError
 from rolecraft.messages import USER_REQUIREMENT, address_of
 
 if TYPE_CHECKING:
     from rolecraft.actions.owner import Owner
-    from rolecraft.models.base import Sampling, Session
-
-T = TypeVar("T")
+    from rolecraft.models.base import Session
 
 
 class Running(NamedTuple):
@@ -35,12 +35,14 @@ class Running(NamedTuple):
 running: ContextVar[Running | None] = ContextVar("rolecraft_running_action", default=None)
 
 
-class Action(Declared):
+class Action(Asks, Declared):
     """A named thing that a role can do. Subclass it and write `async def run`.
 
     `run` gets the role's history (a sequence of messages, oldest first) if it has a parameter to
     take it. It returns a str, a `Message`, a pydantic model, a JSON value, or None for nothing to
     say. `name` defaults to the class name, `desc` to the first line of the docstring.
+
+    An instance belongs to one role; given to a second role, it is copied.
     """
 
     name: str = ""
@@ -52,14 +54,10 @@ class Action(Declared):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         run = cls.__dict__.get("run")
-        if run is None:
-            return
-        if not inspect.iscoroutinefunction(inspect.unwrap(run)):
-            raise UsageError(
-                f"`{cls.__qualname__}.run` must be a coroutine: write `async def run(...)`."
-            )
-        cls._takes_history = _has_positional(run)
-        cls.run = _recorded(run)  # type: ignore[method-assign]
+        if run is not None:
+            _check_run(cls, run)
+            cls._takes_history = _has_positional(run)
+            cls.run = _recorded(run)  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
@@ -68,7 +66,9 @@ class Action(Declared):
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         """Do it. Subclasses write this."""
-        raise UsageError(f"`{type(self).__name__}` has no `async def run(...)`.")
+        raise UsageError(
+            f"`{type(self).__name__}` has no `async def run(self, history)`: write it."
+        )
 
     @property
     def role(self) -> Any:
@@ -88,42 +88,8 @@ class Action(Declared):
         doc = type(self).__doc__ or ""
         return doc.strip().split("\n", 1)[0] if type(self) is not Action else ""
 
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        system: str | None = None,
-        sampling: Sampling | None = None,
-        session: Session | None = None,
-    ) -> str: ...
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        returns: type[T],
-        system: str | None = None,
-        sampling: Sampling | None = None,
-        session: Session | None = None,
-    ) -> T: ...
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        returns: Any,  # a `Literal[...]` or `list[...]`, which no type checker takes for a `type`
-        system: str | None = None,
-        sampling: Sampling | None = None,
-        session: Session | None = None,
-    ) -> Any: ...
-    async def ask(self, prompt: str, *, returns: Any = str, **options: Any) -> Any:
-        """Ask the role's model. See `Role.ask`."""
-        return await self._owned("ask a model").ask(prompt, returns=returns, **options)
-
-    async def _aask(self, prompt: str, system_msgs: list[str] | None = None) -> str:
-        """MetaGPT's name for `ask`."""
-        return await self.ask(prompt, system="\n".join(system_msgs) if system_msgs else None)
+    def open_session(self, *, system: str | None = None) -> Session:
+        return self._owned("ask a model").open_session(system=system)
 
     def _owned(self, purpose: str) -> Owner:
         if self._owner is None:
@@ -132,6 +98,25 @@ class Action(Declared):
                 f"Give it to one: `Role(actions=[{type(self).__name__}])`."
             )
         return self._owner
+
+    def _bound(self, owner: Owner) -> Self:
+        """This action as `owner`'s: itself, or a copy if it is another role's already."""
+        if type(self).run is Action.run:
+            raise UsageError(
+                f"Action `{type(self).__name__}` of role {owner.name!r} has no `async def "
+                f"run(self, history)`: write it."
+            )
+        action = self if self._owner is None or self._owner is owner else copy.copy(self)
+        action._owner = owner
+        return action
+
+    def __copy__(self) -> Self:
+        """An equal action of no role, with lists, dicts and sets of its own."""
+        new = object.__new__(type(self))
+        for name, value in self.__dict__.items():
+            new.__dict__[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
+        new._owner = None
+        return new
 
     def _fields_for_record(self) -> dict[str, Any]:
         """The instance's own field values that JSON can hold, for the trajectory."""
@@ -157,6 +142,16 @@ class UserRequirement(Action):
     ADDRESS: ClassVar[str] = USER_REQUIREMENT
 
 
+def _check_run(cls: type[Action], run: object) -> None:
+    code = inspect.unwrap(run) if inspect.isfunction(run) else run
+    if not inspect.iscoroutinefunction(code):
+        what = "yields, it must return" if inspect.isasyncgenfunction(code) else "is no coroutine"
+        raise UsageError(
+            f"`{cls.__qualname__}.run` {what}: write `async def run(self, history)` with `return`. "
+            f"A decorator around it must keep `__wrapped__` (`functools.wraps`)."
+        )
+
+
 def _has_positional(run: Callable[..., Any]) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = list(inspect.signature(run).parameters.values())[1:]
@@ -177,7 +172,7 @@ def _recorded(run: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return await run(self, *args, **kwargs)
         except Exception as error:
-            owner._action_failed(self, error, event)
+            owner._failed(error, self, event)
             raise
         finally:
             running.reset(token)

@@ -1,4 +1,4 @@
-"""Typed questions: ask a session, get a validated value.
+"""Typed questions: ask a model, get a validated value.
 
 A `Literal` becomes a choice (local models can sample nothing else); any other type becomes a JSON
 Schema in the prompt. An answer that does not validate is asked again with the reason, at most
@@ -9,14 +9,76 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin, overload
 
 from rolecraft.errors import InvalidAnswer
 from rolecraft.messages import Message
 from rolecraft.models.base import Sampling, Session
 
+T = TypeVar("T")
 
-async def ask(
+
+class Asks:
+    """Whoever can ask a model: a role, and an action on behalf of its role."""
+
+    @overload
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        sampling: Sampling | None = None,
+        session: Session | None = None,
+    ) -> str: ...
+    @overload
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        returns: type[T],
+        system: str | None = None,
+        sampling: Sampling | None = None,
+        session: Session | None = None,
+    ) -> T: ...
+    @overload
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        returns: Any,  # a `Literal[...]` or `list[...]`, which no type checker takes for a `type`
+        system: str | None = None,
+        sampling: Sampling | None = None,
+        session: Session | None = None,
+    ) -> Any: ...
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        returns: Any = str,
+        system: str | None = None,
+        sampling: Sampling | None = None,
+        session: Session | None = None,
+    ) -> Any:
+        """Ask the role's model one question, by default in a conversation of its own.
+
+        `returns` is the answer's type: str, a `Literal`, a pydantic model, any type pydantic
+        knows. `system` replaces the role's system prompt. Pass `session` (from `open_session`)
+        to go on with a conversation. Raises `InvalidAnswer` if the model never gives that type,
+        `UsageError` if there is no model, and what `Session.generate` raises.
+        """
+        session = session or self.open_session(system=system)
+        return await put_question(session, prompt, returns=returns, sampling=sampling)
+
+    async def _aask(self, prompt: str, system_msgs: list[str] | None = None) -> str:
+        """MetaGPT's name for `ask`."""
+        return await self.ask(prompt, system="\n".join(system_msgs) if system_msgs else None)
+
+    def open_session(self, *, system: str | None = None) -> Session:
+        """A new conversation with the role's model; every call in it is recorded."""
+        raise NotImplementedError
+
+
+async def put_question(
     session: Session,
     prompt: str,
     *,
@@ -24,10 +86,7 @@ async def ask(
     sampling: Sampling | None = None,
     retries: int = 2,
 ) -> Any:
-    """Ask `prompt` in `session` and return an answer of type `returns`.
-
-    Raises `InvalidAnswer` after `retries` further attempts, and what `Session.generate` raises.
-    """
+    """Ask `prompt` in `session` and return an answer of type `returns`. See `Asks.ask`."""
     if returns is str:
         return (await session.generate([Message(prompt)], sampling=sampling)).text
     if get_origin(returns) is Literal:

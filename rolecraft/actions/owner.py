@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rolecraft.actions.action import Action
+    from rolecraft.models.base import Session
+    from rolecraft.trajectories.recorder import Log
 
 
 class Owner(Protocol):
@@ -14,13 +15,16 @@ class Owner(Protocol):
 
     name: str
 
-    @property
-    def ask(self) -> Callable[..., Coroutine[Any, Any, Any]]: ...
+    def open_session(self, *, system: str | None = None) -> Session: ...
+
+    def _log_now(self) -> Log:
+        """Where the role's events go at this moment."""
+        ...
 
     def _action_starts(self, action: Action, arguments: dict[str, Any]) -> int:
         """Count and record the start of an action; the handle of the event."""
         ...
 
-    def _action_failed(self, action: Action, error: Exception, event: int) -> None:
-        """Record that an action raised."""
+    def _failed(self, error: Exception, action: Action | None, cause: int | None) -> None:
+        """Record what an action (or the role itself, without one) raised."""
         ...

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.errors import DuplicateRole, UnknownName, UsageError
-from rolecraft.messages import ALL, NOBODY, SELF, USER, USER_REQUIREMENT, Message
+from rolecraft.actions.action import running
+from rolecraft.errors import DuplicateRole, LimitReached, UnknownName, UsageError
+from rolecraft.messages import ALL, NOBODY, SELF, USER, USER_REQUIREMENT, Message, as_message
 from rolecraft.models.budget import Budget, Limits
+from rolecraft.roles import recording
 from rolecraft.roles.conversations import resolve_model
-from rolecraft.roles.role import Role, describe
+from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event, StopReason
-from rolecraft.trajectories.recorder import Recorder, Sink
+from rolecraft.trajectories.recorder import Recorder, Turn
 from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Model
+    from rolecraft.trajectories.journal import Journal
 
 NO_RECEIVER_NEEDED = frozenset({ALL, NOBODY, SELF, USER})
 
@@ -62,13 +66,14 @@ class Environment:
         self.messages = 0
         """Messages published so far."""
         self.last_message: Message | None = None
+        self.in_round = False
+        """True while roles act."""
         self._models: dict[str, Model | None] = {}
         self._routes: dict[str, list[Role]] = {}
         self._recorder: Recorder | None = None
         self._in_memory: Trajectory | None = None
-        self._sinks: list[Sink] = []
+        self._journal: Journal | None = None
         self._waiting: list[Message] = []
-        self._in_round = False
         self.add_roles(roles)
 
     # --- roles -------------------------------------------------------------------------------
@@ -78,6 +83,12 @@ class Environment:
         if not isinstance(role, Role):
             hint = f"`{role.__name__}()`" if isinstance(role, type) else "an object of one"
             raise UsageError(f"An environment holds roles, got {role!r}: add {hint}.")
+        if role.name in NO_RECEIVER_NEEDED:
+            raise UsageError(
+                f"No role can be named {role.name!r}, which addresses "
+                f"{'the person outside' if role.name == USER else 'more than one role'}. Give it "
+                f"another name: `{type(role).__name__}(name='...')`."
+            )
         if role.name in self.roles:
             raise DuplicateRole(
                 f"Two roles are named {role.name!r}. Give one another name: "
@@ -85,7 +96,7 @@ class Environment:
             )
         if role.rc.env is not None and role.rc.env is not self:
             raise UsageError(f"Role {role.name!r} is in another environment; make a new one.")
-        role.rc.env = self
+        role.rc.env, role._log = self, self._recorder
         self.roles[role.name] = role
         self.rewatch()
 
@@ -116,21 +127,29 @@ class Environment:
     def publish_message(self, message: str | Message) -> Message:
         """Put a message in from outside: a string, or a message without a sender, is the user's.
 
-        During a round it is delivered at the round's end. Raises `UnknownName` for a receiver
-        that does not exist.
+        During a round it is delivered at the round's end. A message that was published before is
+        published again, as a new one. Raises `UnknownName` for a receiver that does not exist.
         """
-        if not isinstance(message, Message):
-            message = Message(message)
+        message = as_message(message)
+        if message.event is not None:
+            message = replace(message, id="", event=None)
         message.route()
         if not message.sent_from:
             message.sent_from = USER
             message.cause_by = message.cause_by or USER_REQUIREMENT
         self.check_receivers(message)
-        if self._in_round:
+        if self.in_round:
             self._waiting.append(message)
         else:
             self._accept(message)
         return message
+
+    def deliver(self, message: Message) -> None:
+        """Hand a message that is recorded to its receivers; during a round, at its end."""
+        if self.in_round:
+            self._waiting.append(message)
+        else:
+            self._deliver(message)
 
     def check_receivers(self, message: Message) -> None:
         """Raise `UnknownName` for a receiver that does not exist."""
@@ -145,27 +164,36 @@ class Environment:
         self._routes.clear()
 
     def _accept(self, message: Message) -> None:
-        """Record and deliver a message from outside."""
-        message.id = message.id or f"{message.sent_from}:{self.messages + 1}"
-        self.recorder.add_message(message)
+        """Record a message from outside, and deliver it."""
+        if message.event is None:
+            # Not with a colon, as roles number theirs: the sender may have the name of a role.
+            message.id = message.id or f"{message.sent_from}>{self.messages + 1}"
+            self.recorder.add_message(message)
         self._deliver(message)
 
     def _deliver(self, message: Message) -> None:
         self.messages += 1
         self.last_message = message
+        for role in self._receivers(message):
+            if role.name != message.sent_from:  # what a role tells itself it has already
+                role.rc.inbox.append(message)
+
+    def _receivers(self, message: Message) -> Sequence[Role]:
         send_to = message.send_to
+        watchers: Sequence[Role] = ()
         if ALL in send_to:
-            watchers = self._routes.get(message.cause_by)
-            if watchers is None:
-                watchers = [r for r in self.roles.values() if message.cause_by in r.rc.watch]
-                self._routes[message.cause_by] = watchers
-            for role in watchers:
-                if role.name != message.sent_from:
-                    role.rc.inbox.append(message)
-        if not send_to <= NO_RECEIVER_NEEDED:
-            for role in self.roles.values():
-                if not send_to.isdisjoint(role.addresses) and role.name != message.sent_from:
-                    role.rc.inbox.append(message)
+            if message.cause_by not in self._routes:
+                self._routes[message.cause_by] = [
+                    role for role in self.roles.values() if message.cause_by in role.rc.watch
+                ]
+            watchers = self._routes[message.cause_by]
+        if send_to <= NO_RECEIVER_NEEDED:
+            return watchers
+        return [
+            role
+            for role in self.roles.values()
+            if role in watchers or not send_to.isdisjoint(role.addresses)
+        ]
 
     # --- rounds ------------------------------------------------------------------------------
 
@@ -181,15 +209,16 @@ class Environment:
         out after its round is committed, with notes that name role, action and round; if several
         raise, the first in the order of roles comes out and the notes name the others.
         """
-        bound = self.limits.rounds if self.limits is not None else None
-        played = 0
+        if self.in_round:
+            raise UsageError(f"Environment {self.id!r} is already running; wait for it to finish.")
+        bounds = [self.rounds + rounds] if rounds is not None else []
+        if self.limits is not None and self.limits.rounds is not None:
+            bounds.append(self.limits.rounds)
+        last = min(bounds, default=float("inf"))
         while ready := [role for role in self.roles.values() if role.rc.inbox]:
-            if rounds is not None and played >= rounds:
-                return "rounds"
-            if bound is not None and self.rounds >= bound:
+            if self.rounds >= last:
                 return "rounds"
             await self._round(ready)
-            played += 1
         return "idle"
 
     async def _round(self, ready: Sequence[Role]) -> None:
@@ -197,49 +226,32 @@ class Environment:
         self.rounds += 1
         self.turns += len(ready)
         recorder.time = self.rounds
-        turns = [recorder.turn() for _ in ready]
-        for role, turn in zip(ready, turns, strict=True):
-            role._log, role._outbox = turn, []
-        self._in_round = True
-        failures: list[tuple[Role, BaseException]] = []
+        for role in ready:
+            # One that acts alone writes straight to the record: a killed process loses less.
+            role._log, role._outbox = recorder.turn() if len(ready) > 1 else recorder, []
+        self.in_round = True
+        errors: Sequence[BaseException | None] = ()
         try:
-            if len(ready) == 1:
-                try:
-                    await ready[0].run()
-                except BaseException as error:
-                    failures.append((ready[0], error))
+            if len(ready) > 1:  # waits for all of them, also when one fails or this is cancelled
+                errors = await asyncio.gather(*map(_turn, ready))
             else:
-                failures = await self._together(ready)
+                errors = [await _turn(ready[0])]
         finally:
-            self._in_round = False
-            self._commit(ready, turns)
+            self.in_round = False
+            self._commit(ready)
+        failures = [
+            (role, error) for role, error in zip(ready, errors, strict=True) if error is not None
+        ]
         if failures:
             self._raise(failures)
 
-    async def _together(self, ready: Sequence[Role]) -> list[tuple[Role, BaseException]]:
-        """Run the roles at the same time, and wait for all of them, also when one fails."""
-        tasks = [asyncio.ensure_future(role.run()) for role in ready]
-        try:
-            await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            raise
-        failures: list[tuple[Role, BaseException]] = []
-        for role, task in zip(ready, tasks, strict=True):
-            error = asyncio.CancelledError() if task.cancelled() else task.exception()
-            if error is not None:
-                failures.append((role, error))
-        return failures
-
-    def _commit(self, ready: Sequence[Role], turns: Sequence[Any]) -> None:
-        for role, turn in zip(ready, turns, strict=True):
-            turn.commit()
-            role._log = self.recorder
-            for message in role._outbox:
+    def _commit(self, ready: Sequence[Role]) -> None:
+        for role in ready:
+            if isinstance(role._log, Turn):
+                role._log.commit()
+            said, role._log, role._outbox = role._outbox, self.recorder, None
+            for message in said or ():
                 self._deliver(message)
-            role._outbox = []
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self._accept(message)
@@ -272,7 +284,10 @@ class Environment:
         return load(self.journal)
 
     def _open(self) -> Recorder:
-        about = {"roles": [describe(role) for role in self.roles.values()], "seed": self.seed}
+        about = {
+            "roles": [recording.describe(role) for role in self.roles.values()],
+            "seed": self.seed,
+        }
         about.update(self.about)
         trajectory = Trajectory(self.id, about)
         if self.journal is None:
@@ -281,28 +296,50 @@ class Environment:
         else:
             from rolecraft.trajectories.journal import Journal
 
-            journal = Journal(self.journal, header=trajectory.header())
-            self._sinks.append(journal)
-            recorder = Recorder(journal, first=journal.next_seq)
+            self._journal = Journal(self.journal, header=trajectory.header())
+            recorder = Recorder(self._journal, first=self._journal.next_seq)
         for role in self.roles.values():
             role._log = recorder
         return recorder
 
     def record(self, event: Event) -> int:
-        """Add an event of the environment's own (a signal, a verification); its sequence number."""
+        """Add an event of the environment's own (a signal, a verification); a handle of it.
+
+        Called in an action, the event takes its place among those of the role. The handle then
+        is good as `cause` of later events of the same turn; what lasts is the event's own `seq`,
+        set by the end of the round.
+        """
+        now = running.get()
+        if now is not None and self.roles.get(now.owner.name) is now.owner:
+            return now.owner._log_now().add(event)
         return self.recorder.add(event)
 
     def stop(self, reason: StopReason) -> None:
         """Record why the run ended."""
         self.record(Event("stop", data={"reason": reason, "rounds": self.rounds}))
 
+    def broke_off(self, error: BaseException) -> None:
+        """Record an exception as the end of the run, and itself if no role has recorded it."""
+        if isinstance(error, Exception):
+            if not recording.has_note(error):
+                self.record(recording.failure_event(error))
+            self.stop("limit" if isinstance(error, LimitReached) else "error")
+        else:
+            self.stop("cancelled")
+
     def close(self) -> None:
         """Close the journal. Harmless when called twice."""
-        for sink in self._sinks:
-            close = getattr(sink, "close", None)
-            if close is not None:
-                close()
-        self._sinks.clear()
+        if self._journal is not None:
+            self._journal.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"
+
+
+async def _turn(role: Role) -> BaseException | None:
+    """Let a role act; what it raised."""
+    try:
+        await role.run()
+    except BaseException as error:
+        return error
+    return None

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from rolecraft.environments.environment import Environment
-from rolecraft.errors import LimitReached
+from rolecraft.errors import LimitReached, UsageError
 from rolecraft.messages import Message
+from rolecraft.roles import recording
 from rolecraft.roles.role import Role
-from rolecraft.trajectories.events import Event, Signal, StopReason
+from rolecraft.trajectories.events import Signal, StopReason
 from rolecraft.trajectories.trajectory import Trajectory, signal_event
 
 
@@ -48,6 +49,7 @@ class TaskEnvironment(Environment, ABC):
         options.setdefault("seed", task.seed)
         super().__init__(roles, **options)
         self.task = task
+        self._played = False
         self.about.setdefault("task", {"id": task.id, "prompt": task.prompt})
 
     async def setup(self) -> None:
@@ -69,25 +71,30 @@ class TaskEnvironment(Environment, ABC):
     async def episode(self) -> Trajectory:
         """Play the task from `setup` to `aclose`; the trajectory, with signals and stop.
 
-        A crossed limit ends the run and is graded. Anything else that is raised is recorded and
-        comes out; `aclose` runs whatever happens.
+        A crossed limit ends the play and is graded. Anything else that is raised is recorded and
+        comes out; `aclose` runs whatever happens. Raises `UsageError` the second time.
         """
+        if self._played:
+            raise UsageError(f"Task environment {self.id!r} was played; make a new one.")
+        self._played = True
         try:
             await self.setup()
-            try:
-                reason = await self.play()
-            except LimitReached as error:
-                data = {"limit": error.limit, "allowed": error.allowed, "used": error.used}
-                self.record(Event("limit", content=str(error), data=data))
-                reason = "limit"
-            except Exception as error:
-                self.record(Event("error", content=str(error), data={"type": type(error).__name__}))
-                self.stop("error")
-                raise
+            reason = await self._play_within_limits()
             turns = Signal("turns", float(self.turns), unit="turns")
             for signal in [*await self.grade(), turns]:
                 self.record(signal_event(signal))
             self.stop(reason)
             return self.trajectory
+        except BaseException as error:
+            self.broke_off(error)
+            raise
         finally:
             await self.aclose()
+
+    async def _play_within_limits(self) -> StopReason:
+        try:
+            return await self.play()
+        except LimitReached as error:
+            if not recording.has_note(error):
+                self.record(recording.failure_event(error))
+            return "limit"

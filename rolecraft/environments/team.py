@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.environments.environment import Environment
-from rolecraft.errors import LimitReached, UsageError
+from rolecraft.errors import UsageError
 from rolecraft.messages import ALL, Message
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.roles.role import Role
-from rolecraft.trajectories.events import Event, StopReason, Usage
+from rolecraft.trajectories.events import StopReason, Usage
 from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -72,13 +71,10 @@ class Team:
 
     def invest(self, usd: float) -> None:
         """Limit what all model calls together may cost, in US dollars."""
-        from dataclasses import replace
-
-        spent = self.env.budget.spent if self.env.budget is not None else None
         self.env.limits = replace(self.env.limits or Limits(), usd=usd)
-        self.env.budget = Budget(self.env.limits)
-        if spent is not None:
-            self.env.budget.spent = spent
+        if self.env.budget is None:
+            self.env.budget = Budget(self.env.limits)
+        self.env.budget.limits = self.env.limits
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -92,6 +88,11 @@ class Team:
             self.env.about.setdefault("task", {"prompt": idea})
         self.idea = idea
         self.env.publish_message(Message(idea, send_to=send_to))
+        if self.env.is_idle:
+            raise UsageError(
+                f"Nobody takes up the idea {idea!r}: no role watches `UserRequirement`. Add it to "
+                f"the `watch` of one, or name the receiver: `run(idea, send_to='...')`."
+            )
 
     async def run(
         self,
@@ -112,16 +113,8 @@ class Team:
             raise UsageError("The team has nothing to do: `await team.run('an idea')`.")
         try:
             reason = await self.env.run(rounds if rounds is not None else n_round)
-        except LimitReached as error:
-            data = {"limit": error.limit, "allowed": error.allowed, "used": error.used}
-            self.env.record(Event("limit", content=str(error), data=data))
-            self.env.stop("limit")
-            raise
-        except asyncio.CancelledError:
-            self.env.stop("cancelled")
-            raise
-        except Exception:
-            self.env.stop("error")
+        except BaseException as error:
+            self.env.broke_off(error)
             raise
         self.env.stop(reason)
         return Run(self.env.trajectory, self.env.last_message, reason)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import UsageError
-from rolecraft.messages import Message
+from rolecraft.messages import MESSAGE_TO_ALL, Message
 
 if TYPE_CHECKING:
     from rolecraft.actions import Action
@@ -19,8 +19,10 @@ def as_reply(result: Any, action: Action | None, role: Role) -> Message | None:
     if result is None:
         return None
     if isinstance(result, Message):
+        if result.event is None:
+            return result
         # One that was recorded before (the action passes on what it got) becomes a new message.
-        return replace(result, id="", event=None, cause_by="") if result.id else result
+        return replace(result, id="", event=None, cause_by="", sent_from="", send_to=MESSAGE_TO_ALL)
     cause = action.address if action is not None else ""
     if isinstance(result, str):
         return Message(result, role=role.name, cause_by=cause)
@@ -38,12 +40,3 @@ def as_reply(result: Any, action: Action | None, role: Role) -> Message | None:
         f"`{name}` returned {result!r}, which no message can carry. Return a str, a `Message`, "
         f"a pydantic model, a JSON value, or None."
     )
-
-
-def plain(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that JSON can hold as they are."""
-    return {
-        name: value
-        for name, value in arguments.items()
-        if value is None or isinstance(value, (str, int, float, bool))
-    }

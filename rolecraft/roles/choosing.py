@@ -1,14 +1,17 @@
 """How a role chooses its next action: by order, by its model, by a plan.
 
-An action that is placed and has not started goes first, whoever placed it. A list that was
-swapped in during the run is worked off in order. Then the mode decides.
+An action that is placed and that nobody was told to run goes first, whoever placed it. A list
+that was swapped in during the run is worked off in order. Then the mode decides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from rolecraft.actions import Action
+from rolecraft.errors import NoActions
 from rolecraft.messages import NOBODY, Message
 from rolecraft.roles.context import RoleReactMode
 
@@ -32,6 +35,12 @@ class Chooser:
 
 async def next_action(role: Role) -> bool:
     """Place the cursor of `role` on its next action; False when there is none."""
+    found = await _place(role)
+    role.rc.cursor.pending = False  # from here on, whoever asked has been told
+    return found
+
+
+async def _place(role: Role) -> bool:
     cursor = role.rc.cursor
     if cursor.pending:
         return True
@@ -41,31 +50,44 @@ async def next_action(role: Role) -> bool:
         cursor.in_order = False
         if not _model_chooses(role):
             return False  # also for a plan: it was one over the old list
+    if not cursor.actions:
+        raise NoActions(
+            f"Role {role.name!r} has no actions. Set `actions = [...]` on its class, or pass "
+            f"`{type(role).__name__}(actions=[...])`."
+        )
     if role.rc.react_mode is RoleReactMode.PLAN_AND_ACT:
         return await _next_of_plan(role)
-    if not _model_chooses(role):
-        return cursor.step()
-    return await _choose(role)
+    return await _choose(role) if _model_chooses(role) else cursor.step()
 
 
 def forget(role: Role) -> None:
-    """A run is over: the next one begins with a new conversation and a new plan."""
+    """A run is over: the next one begins at the first action, with a new conversation and plan."""
     role._chooser = role._plan = None
     role.rc.cursor.in_order = False
+    role.rc.cursor.move(-1)
 
 
 def _model_chooses(role: Role) -> bool:
-    if role.rc.react_mode is not RoleReactMode.REACT or not role.has_model:
-        return False
-    return len(role.rc.cursor.actions) > 1 or (role.rc.max_react_loop or 1) > 1
+    """In `react` mode, if there is a model and something to choose: which, or how often."""
+    actions, bound = role.rc.cursor.actions, role.rc.max_react_loop or 1
+    asked = len(actions) > 1 or (len(actions) == 1 and bound > 1)
+    return asked and role.rc.react_mode is RoleReactMode.REACT and role.has_model
 
 
-def menu(role: Role) -> str:
-    """The actions with their descriptions, one a line."""
-    return "\n".join(
-        f"- {action.name}: {action.description}" if action.description else f"- {action.name}"
-        for action in role.rc.cursor.actions
-    )
+def menu(actions: Sequence[Action]) -> dict[str, str]:
+    """How a model names each action, and what it reads about it.
+
+    The names, unless two are the same or one is taken for `done`: then numbers, with the fields
+    by which the actions differ.
+    """
+    if len({DONE, *(action.name for action in actions)}) > len(actions):
+        return {action.name: action.description for action in actions}
+    return {str(i): f"{action!r} {action.description}" for i, action in enumerate(actions)}
+
+
+def as_lines(choices: dict[str, str]) -> str:
+    """A menu as text, one action a line."""
+    return "\n".join(f"- {name}: {text}".strip(": ") for name, text in choices.items())
 
 
 async def _choose(role: Role) -> bool:
@@ -76,19 +98,17 @@ async def _choose(role: Role) -> bool:
         role._chooser = Chooser(role.open_session())
     news = "\n".join(str(message) for message in history[role._chooser.seen :])
     role._chooser.seen = len(history)
-    names = [action.name for action in before]
-    listed = menu(role)
-    if len(set(names)) < len(names):  # actions of one name can only be told apart by number
-        names, listed = [str(index) for index in range(len(before))], "\n".join(role.states)
+    choices = menu(before)
+    names = [*choices, DONE]
     prompt = (
-        f"What has happened:\n{news or '(nothing new)'}\n\nYour actions:\n{listed}\n"
+        f"What has happened:\n{news or '(nothing new)'}\n\nYour actions:\n{as_lines(choices)}\n"
         f"- {DONE}: nothing is left to do\n\n"
-        f"Which is next? Answer with one of: {', '.join([*names, DONE])}"
+        f"Which is next? Answer with one of: {', '.join(names)}"
     )
-    choice: Any = Literal[(*names, DONE)]
-    answer = await role.ask(prompt, returns=choice, session=role._chooser.session)
-    if cursor.actions is not before:  # swapped while the model was thinking
-        return await next_action(role)
+    returns: Any = Literal[tuple(names)]
+    answer = await role.ask(prompt, returns=returns, session=role._chooser.session)
+    if cursor.actions is not before or cursor.pending:  # changed while the model was thinking
+        return await _place(role)
     if answer == DONE:
         cursor.rest()
         return False
@@ -103,15 +123,15 @@ async def _next_of_plan(role: Role) -> bool:
     cursor = role.rc.cursor
     before = cursor.actions
     if role._plan is None:
-        plan = await write_plan(role, menu(role))
-        if cursor.actions is not before:
-            return await next_action(role)
+        plan = await write_plan(role, menu(before))
+        if cursor.actions is not before or cursor.pending:
+            return await _place(role)
         role._plan = plan
     if not role._plan:
         cursor.rest()
         return False
-    step = role._plan.pop(0)
-    cursor.move([action.name for action in before].index(step.action))
-    if step.instruction:
-        role.publish_message(Message(step.instruction, cause_by=PLAN_STEP, send_to=NOBODY))
+    place, instruction = role._plan.pop(0)
+    cursor.move(place)
+    if instruction:
+        role.publish_message(Message(instruction, cause_by=PLAN_STEP, send_to=NOBODY))
     return True

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rolecraft.actions import Action
-from rolecraft.messages import USER_REQUIREMENT, Message
+from rolecraft.messages import USER_REQUIREMENT, Message, addresses_of
 from rolecraft.roles.cursor import Cursor
 from rolecraft.roles.memory import History, Memory
 
@@ -31,6 +31,7 @@ class RoleContext:
     """What changes while a role runs. `state`, `todo` and `states` are views of `cursor`."""
 
     __slots__ = (
+        "_watch",
         "cursor",
         "env",
         "inbox",
@@ -38,19 +39,18 @@ class RoleContext:
         "memory",
         "news",
         "react_mode",
-        "watch",
     )
 
-    def __init__(self) -> None:
-        self.cursor = Cursor()
+    def __init__(self, role: str) -> None:
+        self.cursor = Cursor(role)
         self.memory = Memory()
         self.inbox: list[Message] = []
         self.news: list[Message] = []
         """The messages that the role observed last."""
-        self.watch: frozenset[str] = WATCH_USER
         self.react_mode = RoleReactMode.BY_ORDER
         self.max_react_loop: int | None = None
         self.env: Surroundings | None = None
+        self._watch = WATCH_USER
 
     @property
     def state(self) -> int:
@@ -69,6 +69,23 @@ class RoleContext:
     @todo.setter
     def todo(self, action: Action | None) -> None:
         self.cursor.todo = action
+
+    @property
+    def watch(self) -> frozenset[str]:
+        """The addresses of the actions whose messages the role takes up."""
+        return self._watch
+
+    @watch.setter
+    def watch(self, actions: Any) -> None:
+        self._watch = addresses_of(actions)
+        if self.env is not None:
+            self.env.rewatch()
+
+    @property
+    def max_turns(self) -> float:
+        """How often one run may think and act: `max_react_loop` in `react` mode."""
+        bound = self.max_react_loop if self.react_mode is RoleReactMode.REACT else None
+        return float("inf") if bound is None else bound
 
     @property
     def history(self) -> History:

@@ -33,6 +33,8 @@ def open_session(role: Role, system: str | None) -> Session:
     """A session of the role's model, numbered, seeded, recorded and within the budget."""
     env = role.rc.env
     model = env.model_of(role) if env is not None else resolve_model(role.model)
+    if env is None:
+        role.model = model  # a local model is loaded once, not for each session
     if model is None:
         raise UsageError(
             f"Role {role.name!r} asks a model and has none. Give it one: "

@@ -16,17 +16,20 @@ from rolecraft.errors import StateOutOfRange
 class Cursor:
     """`place` is the index of the current action, -1 for none."""
 
-    __slots__ = ("_detour", "_started", "actions", "in_order", "owner", "place")
+    __slots__ = ("_detour", "_next", "actions", "in_order", "pending", "place", "role")
 
-    def __init__(self) -> None:
-        self.owner = ""
-        """Name of the role, for error texts."""
+    def __init__(self, role: str) -> None:
+        self.role = role
+        """The role's name, for error texts."""
         self.actions: tuple[Action, ...] = ()
         self.place = -1
+        self.pending = False
+        """True while the current action is placed and nobody has been told to run it."""
         self.in_order = False
         """A list that was swapped in during a run is worked off in order, whatever the mode."""
+        self._next = 0
+        """Where `step` goes: behind the action that was placed last."""
         self._detour: Action | None = None
-        self._started = False
 
     @property
     def todo(self) -> Action | None:
@@ -37,53 +40,48 @@ class Cursor:
 
     @todo.setter
     def todo(self, action: Action | None) -> None:
-        if action is None:
-            self.rest()
-            return
+        self.rest()
         for index, listed in enumerate(self.actions):
             if listed is action:
                 self.move(index)
                 return
-        self._detour, self._started = action, False
-
-    @property
-    def pending(self) -> bool:
-        """True while the current action has not started yet."""
-        return self.todo is not None and not self._started
+        self._detour, self.pending = action, action is not None
 
     def move(self, place: int) -> None:
-        """Make `actions[place]` the current action; -1 for none."""
+        """Make `actions[place]` the current action; -1 for none, and then the first."""
         if not -1 <= place < len(self.actions):
             raise StateOutOfRange(
-                f"State {place!r} of role {self.owner!r} does not exist: it has "
+                f"State {place!r} of role {self.role!r} does not exist: it has "
                 f"{len(self.actions)} actions, so the state goes from -1 (nothing to do) to "
                 f"{len(self.actions) - 1}."
             )
-        self.place = place
-        self._detour, self._started = None, False
+        self._detour = None
+        self.place, self._next, self.pending = place, place + 1, place >= 0
 
     def rest(self) -> None:
-        """Nothing to do."""
-        self.place = -1
-        self._detour, self._started = None, False
+        """Nothing to do now; `step` goes on where it was."""
+        self._detour = None
+        self.place, self.pending = -1, False
 
     def step(self) -> bool:
         """Move to the next action of the list; rest and return False behind the last."""
-        if self.place + 1 < len(self.actions):
-            self.move(self.place + 1)
+        if self._next < len(self.actions):
+            self.move(self._next)
             return True
         self.rest()
         return False
 
-    def start(self, action: Action) -> None:
-        """The action starts to run."""
-        if action is self.todo:
-            self._started = True
+    def start(self, action: Action) -> int:
+        """The action starts to run; its index, -1 if it is not the current one of the list."""
+        if action is not self.todo:
+            return -1
+        self.pending = False
+        return self.place
 
     def replace(self, actions: Sequence[Action], *, in_order: bool) -> None:
         self.actions = tuple(actions)
         self.in_order = in_order
-        self.rest()
+        self.move(-1)
 
     def append(self, actions: Sequence[Action]) -> None:
         """Add to the end; the place in the list stays."""

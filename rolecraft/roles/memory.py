@@ -47,20 +47,23 @@ class History(Sequence[Message]):
 class Memory:
     """A role's messages, each once (by `id`)."""
 
-    __slots__ = ("_by_cause", "_ids", "_messages")
+    __slots__ = ("_by_cause", "_ids", "_indexed", "_messages")
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
         self._ids: set[str] = set()
         self._by_cause: dict[str, list[Message]] = {}
+        self._indexed = 0  # so many messages are in `_by_cause`
 
     def add(self, message: Message) -> None:
+        """Remember one message; one that is known, by `id` or as the latest, is not added again."""
         if message.id:
             if message.id in self._ids:
                 return
             self._ids.add(message.id)
-        self._messages.append(message)
-        self._by_cause.setdefault(message.cause_by, []).append(message)
+        # A role's own `_act` may remember its message before the role does, with its id.
+        if not self._messages or self._messages[-1] is not message:
+            self._messages.append(message)
 
     def add_batch(self, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -77,9 +80,12 @@ class Memory:
     def get_by_actions(self, actions: Any) -> list[Message]:
         """The messages caused by any of these actions (classes, objects or addresses), in order."""
         causes = addresses_of(actions)
-        if len(causes) == 1:
-            return list(self._by_cause.get(next(iter(causes)), ()))
-        return [message for message in self._messages if message.cause_by in causes]
+        if len(causes) != 1:
+            return [message for message in self._messages if message.cause_by in causes]
+        for message in self._messages[self._indexed :]:
+            self._by_cause.setdefault(message.cause_by, []).append(message)
+        self._indexed = len(self._messages)
+        return list(self._by_cause.get(next(iter(causes)), ()))
 
     def get_by_action(self, action: Any) -> list[Message]:
         return self.get_by_actions([action])
@@ -93,14 +99,15 @@ class Memory:
         return [message for message in self._messages if keyword in message.content]
 
     def delete(self, message: Message) -> None:
-        """Forget one message; unknown ones are ignored."""
-        self._messages = [kept for kept in self._messages if kept is not message]
-        self._ids.discard(message.id)
-        same = self._by_cause.get(message.cause_by, [])
-        self._by_cause[message.cause_by] = [kept for kept in same if kept is not message]
+        """Forget one message; unknown ones are ignored. Costs as much as the memory is long."""
+        left = [kept for kept in self._messages if kept is not message]
+        if len(left) < len(self._messages):
+            self.clear()
+            self.add_batch(left)
 
     def clear(self) -> None:
-        self._messages, self._ids, self._by_cause = [], set(), {}
+        """Forget everything. Histories taken before keep what they show."""
+        self._messages, self._ids, self._by_cause, self._indexed = [], set(), {}, 0
 
     def count(self) -> int:
         return len(self._messages)

@@ -9,24 +9,25 @@ and `_act` (run it; its message is remembered and published). Override any of `_
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from rolecraft._declared import Declared
 from rolecraft.actions.action import Action, running
-from rolecraft.errors import ActionLimitReached, NoActions, UsageError
-from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, addresses_of
-from rolecraft.roles import _replies, choosing, conversations
-from rolecraft.roles.context import RoleContext, RoleReactMode
+from rolecraft.actions.asking import Asks
+from rolecraft.errors import ActionLimitReached, UsageError
+from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, as_message
+from rolecraft.roles import _replies, choosing, conversations, recording
+from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.recorder import Log, Recorder
 from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from rolecraft.models.base import Completion, Model, Sampling, Session
-    from rolecraft.roles.planning import Step
-
-T = TypeVar("T")
+    from rolecraft.models.base import Completion, Model, Session
+    from rolecraft.roles.planning import PlannedStep
 
 
 class _State:
@@ -39,12 +40,13 @@ class _State:
     _solo: Trajectory | None
     _last_event: int | None
     _last_action: Action | None
-    _outbox: list[Message]
+    _last_error: Exception | None
+    _outbox: list[Message] | None
     _chooser: choosing.Chooser | None
-    _plan: list[Step] | None
+    _plan: list[PlannedStep] | None
 
 
-class Role(_State, Declared):
+class Role(_State, Asks, Declared):
     """Somebody who acts: a name, a purpose, and a list of actions.
 
     Subclass it and set the fields you need; nothing else is required. `model` is a `Model` or a
@@ -66,32 +68,38 @@ class Role(_State, Declared):
     max_actions: int = 1000
 
     def __init__(self, *args: Any, **fields: Any) -> None:
-        if args and type(self)._own_fields is Role._own_fields:
-            raise UsageError(
-                f"`{type(self).__name__}` takes keywords only: `{type(self).__name__}(name=...)`."
-            )
+        fields = self._named(args, fields)
+        cls = type(self)
+        name = fields.pop("name", "") or cls.name or cls.__name__
+        self.rc = RoleContext(name)
         self._acting = False
         self._counts = [0, 0, 0]  # messages, sessions, actions of this run
-        self._log = self._solo = self._last_event = self._last_action = None
-        self._chooser = self._plan = None
-        self._outbox = []
-        self.rc = RoleContext()
-        super().__init__(*args, **fields)
-        if not self.name:
-            self.name = type(self).__name__
-        self.rc.cursor.owner = self.name
-        if "actions" not in fields:
-            self.set_actions(type(self).actions)
-        if self.watch is not None:
-            self._watch(self.watch)
-        if self.react_mode is not RoleReactMode.BY_ORDER:
-            self._set_react_mode(self.react_mode)
+        self._log = self._solo = self._outbox = self._chooser = self._plan = None
+        self._last_event = self._last_action = self._last_error = None
+        # What `rc` holds is put there, also when the class says it. Actions in a class's list
+        # belong to nobody: each role has copies.
+        fields.setdefault("actions", [copy.copy(action) for action in _each(cls.actions)])
+        fields.setdefault("watch", cls.watch)
+        fields.setdefault("react_mode", cls.react_mode)
+        super().__init__(name=name, **fields)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "actions":
             self.set_actions(value)
+        elif name == "watch":
+            self._watch(WATCH_USER if value is None else value)
+        elif name == "react_mode":
+            self._set_react_mode(value)
         else:
-            self.__dict__[name] = value
+            super().__setattr__(name, value)
+
+    if not TYPE_CHECKING:  # a type checker would take it that every attribute exists
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in _State.__annotations__:
+                text += ": call `super().__init__(**kwargs)` first in its `__init__`"
+            raise AttributeError(text)
 
     # --- the action list ---------------------------------------------------------------------
 
@@ -100,14 +108,12 @@ class Role(_State, Declared):
 
         An action that already runs finishes and its message counts; no other action of the old
         list starts. The new list begins at its first action, whether `rc.todo = None`,
-        `_set_state(0)` or nothing follows, and is worked off in order.
+        `_set_state(0)` or nothing follows. Set during a run, it is worked off in order.
         """
-        bound = [self._bind(action) for action in _each(actions)]
+        bound = self._bound(actions)
+        self._plan = None  # it was one over the old list
         self.rc.cursor.replace(bound, in_order=self._acting)
-        self.__dict__["actions"] = self.rc.cursor.actions
-        if self._acting:
-            names = [action.name for action in bound]
-            self._write(Event("action_swap", data={"actions": names}, cause=self._cause()))
+        self._list_changed()
 
     _init_actions = set_actions
 
@@ -116,20 +122,26 @@ class Role(_State, Declared):
         self.set_actions([action])
 
     def add_actions(self, *actions: Action | type[Action]) -> None:
-        """Append to the action list; the place in it stays."""
-        bound = [self._bind(action) for action in _each(actions)]
-        self.rc.cursor.append(bound)
-        self.__dict__["actions"] = self.rc.cursor.actions
+        """Append to the action list; the place in it stays.
 
-    def _bind(self, action: Action | type[Action]) -> Action:
-        if isinstance(action, type):
-            action = action()
-        if action._owner is not None and action._owner is not self:
-            import copy  # an instance shared by two roles would speak for the wrong one
+        In `by_order` they follow; in `react` the model finds them in its list; a plan that is
+        being worked off goes on as it was written.
+        """
+        self.rc.cursor.append(self._bound(actions))
+        self._list_changed()
 
-            action = copy.copy(action)
-        action._owner = self
-        return action
+    def _bound(self, actions: Iterable[Action | type[Action]]) -> list[Action]:
+        return [
+            (action() if isinstance(action, type) else action)._bound(self)
+            for action in _each(actions)
+        ]
+
+    def _list_changed(self) -> None:
+        actions = self.rc.cursor.actions
+        self.__dict__["actions"] = actions
+        if self._log is not None:  # before the record begins, its header tells the list
+            names = [action.name for action in actions]
+            self._write(Event("action_swap", data={"actions": names}, cause=self._cause()))
 
     @property
     def states(self) -> list[str]:
@@ -142,7 +154,7 @@ class Role(_State, Declared):
 
     def set_todo(self, action: Action | None) -> None:
         """Make `action` the next one; it need not be in the list."""
-        self.rc.todo = self._bind(action) if action is not None else None
+        self.rc.todo = action._bound(self) if action is not None else None
 
     def _set_react_mode(
         self,
@@ -157,12 +169,12 @@ class Role(_State, Declared):
             modes = [mode.value for mode in RoleReactMode]
             raise UsageError(f"`react_mode` is {react_mode!r}, expected one of {modes}.") from None
         self.rc.max_react_loop = max_react_loop
+        self.__dict__["react_mode"] = self.rc.react_mode
 
     def _watch(self, actions: Iterable[type[Action] | Action | str] | type[Action] | str) -> None:
         """Take up the messages of these actions (and only these, besides those sent to me)."""
-        self.rc.watch = addresses_of(actions)
-        if self.rc.env is not None:
-            self.rc.env.rewatch()
+        self.rc.watch = actions
+        self.__dict__["watch"] = self.rc.watch
 
     # --- running -----------------------------------------------------------------------------
 
@@ -174,23 +186,39 @@ class Role(_State, Declared):
         None if there was nothing to take up or nothing to say. Exceptions of actions come out as
         they were raised, with a note that names role and action.
         """
-        if self._acting:
-            raise UsageError(f"Role {self.name!r} is already running; wait for it to finish.")
-        for given in [message] if isinstance(message, (str, Message)) else message or ():
+        self._check_free()
+        if message is None or isinstance(message, (str, Message)):
+            message = [] if message is None else [message]
+        elif not isinstance(message, Iterable):
+            message = [as_message(message)]  # raises
+        for given in message:
             self.put_message(given)
-        self._counts[2] = 0
-        self._acting = True
+        self._acting, self._counts[2] = True, 0
         try:
-            if not await self._observe():
-                return None
-            return self._take_up(await self.react())
+            return self._take_up(await self.react()) if await self._observe() else None
+        except Exception as error:
+            self._failed(error, None, self._cause())
+            raise
         finally:
             self._acting = False
+            self._last_event = self._last_action = self._last_error = None
+            choosing.forget(self)
+
+    def _check_free(self) -> None:
+        if self._acting:
+            raise UsageError(f"Role {self.name!r} is already running; wait for it to finish.")
+        if self._outbox is None and self.rc.env is not None and self.rc.env.in_round:
+            raise UsageError(
+                f"Role {self.name!r} cannot be run while its environment plays a round: send it a "
+                f"message (`send_to={self.name!r}`), and it takes it up in the next."
+            )
 
     def put_message(self, message: str | Message) -> None:
-        """Put a message into the inbox, to be observed by the next run."""
-        if not isinstance(message, Message):
-            message = Message(message)
+        """Put a message into the inbox, to be observed by the next run.
+
+        The role gets a copy, so one message can be given to several roles, and again.
+        """
+        message = replace(as_message(message), id="", event=None)
         if not message.cause_by and not message.sent_from:
             message.cause_by, message.sent_from = USER_REQUIREMENT, USER
         self.rc.inbox.append(message)
@@ -200,8 +228,8 @@ class Role(_State, Declared):
         rc = self.rc
         rc.news, rc.inbox = rc.inbox, []
         for message in rc.news:
-            if not message.id:  # it came straight to `run`, not through an environment
-                self._number(message, message.sent_from)
+            if message.event is None:  # it came straight to `run`, not through an environment
+                self._number(message, f"{message.sent_from}>{self.name}")
                 self._log_now().add_message(message, None)
             rc.memory.add(message)
         self._last_event = rc.news[-1].event if rc.news else None
@@ -209,27 +237,19 @@ class Role(_State, Declared):
 
     async def react(self) -> Message | None:
         """Work until there is nothing to do. Returns the last message."""
-        try:
-            return await self._react()
-        finally:
-            self.rc.cursor.rest()
-            choosing.forget(self)
+        return await self._react()
 
     async def _react(self) -> Message | None:
         """Loop `_think` and `_act`; stops when `_think` returns False or leaves no `rc.todo`."""
-        if not self.rc.cursor.actions:
-            raise NoActions(
-                f"Role {self.name!r} has no actions. Set `actions = [...]` on its class, or pass "
-                f"`{type(self).__name__}(actions=[...])`."
-            )
         last: Message | None = None
-        bound = self.rc.max_react_loop if self.rc.react_mode is RoleReactMode.REACT else None
-        taken = 0
-        while bound is None or taken < bound:
-            if await self._think() is False or self.rc.todo is None:
+        turns = 0
+        while turns < self.rc.max_turns and await self._think() is not False:
+            if self.rc.todo is None:
                 break
+            if turns == self.max_actions:
+                raise self._endless(self.rc.todo)
             last = self._take_up(await self._act()) or last
-            taken += 1
+            turns += 1
         return last
 
     async def _think(self) -> bool | None:
@@ -237,36 +257,45 @@ class Role(_State, Declared):
         return await choosing.next_action(self)
 
     async def _act(self) -> Message | None:
-        """Run `rc.todo` and return its message. Raises `UsageError` if there is nothing to do."""
+        """Run `rc.todo` and return its message; None if it has nothing to say."""
+        if self.rc.todo is None:  # the list was swapped since `_think`
+            await self._think()
         todo = self.rc.todo
         if todo is None:
-            raise UsageError(f"Role {self.name!r} has nothing to do: `rc.todo` is None.")
+            return None
         result = await (todo.run(self.rc.history) if todo._takes_history else todo.run())
         return _replies.as_reply(result, todo, self)
 
-    def _take_up(self, message: Message | None) -> Message | None:
-        """Attribute, remember, record and publish a message of mine; once, however often called."""
-        if message is None or (message.id and message.sent_from == self.name):
-            return message
-        message = _replies.as_reply(message, self._last_action, self)
-        assert message is not None
+    def _take_up(self, said: Any) -> Message | None:
+        """Attribute, remember, record and publish what I said; once, however often called."""
+        if isinstance(said, Message) and said.event is not None and said.sent_from == self.name:
+            return said
+        message = _replies.as_reply(said, self._last_action, self)
+        if message is None:
+            return None
         message.route()
+        message.sent_from = self.name
+        if message.role == "user":
+            message.role = self.name
         if not message.cause_by and self._last_action is not None:
             message.cause_by = self._last_action.address
-        message.sent_from = self.name
-        if self.rc.env is not None:
-            self.rc.env.check_receivers(message)
+        env = self.rc.env
+        if env is not None:
+            env.check_receivers(message)
         self._number(message, self.name)
         self._last_event = self._log_now().add_message(message, self._cause())
         self.rc.memory.add(message)
-        if SELF in message.send_to:
+        if SELF in message.send_to or self.name in message.send_to:
             self.rc.inbox.append(message)
-        self._outbox.append(message)
+        if self._outbox is not None:
+            self._outbox.append(message)
+        elif env is not None:
+            env.deliver(message)
         return message
 
     def publish_message(self, message: str | Message) -> Message:
-        """Say something now, apart from what the action returns. Delivered after this turn."""
-        published = self._take_up(message if isinstance(message, Message) else Message(message))
+        """Say something now, apart from what an action returns. Heard after this turn."""
+        published = self._take_up(as_message(message))
         assert published is not None
         return published
 
@@ -282,61 +311,7 @@ class Role(_State, Declared):
         """True if the role, or the environment around it, has a model."""
         return self.model is not None or (self.rc.env is not None and self.rc.env.has_model)
 
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        system: str | None = None,
-        sampling: Sampling | None = None,
-        session: Session | None = None,
-    ) -> str: ...
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        returns: type[T],
-        system: str | None = None,
-        sampling: Sampling | None = None,
-        session: Session | None = None,
-    ) -> T: ...
-    @overload
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        returns: Any,  # a `Literal[...]` or `list[...]`, which no type checker takes for a `type`
-        system: str | None = None,
-        sampling: Sampling | None = None,
-        session: Session | None = None,
-    ) -> Any: ...
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        returns: Any = str,
-        system: str | None = None,
-        sampling: Sampling | None = None,
-        session: Session | None = None,
-    ) -> Any:
-        """Ask the role's model one question, by default in a conversation of its own.
-
-        `returns` is the answer's type: str, a `Literal`, a pydantic model, any type pydantic
-        knows. `system` replaces the role's system prompt. Pass `session` (from `open_session`)
-        to go on with a conversation. Raises `InvalidAnswer` if the model never gives that type.
-        """
-        from rolecraft.actions.asking import ask
-
-        session = session or self.open_session(system=system)
-        return await ask(session, prompt, returns=returns, sampling=sampling)
-
-    async def _aask(self, prompt: str, system_msgs: list[str] | None = None) -> str:
-        """MetaGPT's name for `ask`."""
-        return await self.ask(prompt, system="\n".join(system_msgs) if system_msgs else None)
-
     def open_session(self, *, system: str | None = None) -> Session:
-        """A new conversation with the role's model; every call in it is recorded."""
         return conversations.open_session(self, system)
 
     def _model_answered(self, session: Session, new: Sequence[Message], answer: Completion) -> None:
@@ -372,8 +347,11 @@ class Role(_State, Declared):
 
     def _log_now(self) -> Log:
         if self._log is None:
-            self._solo = Trajectory(self.name, {"roles": [describe(self)]})
-            self._log = Recorder(self._solo)
+            if self.rc.env is not None:
+                self._log = self.rc.env.recorder
+            else:
+                self._solo = Trajectory(self.name, {"roles": [recording.describe(self)]})
+                self._log = Recorder(self._solo)
         return self._log
 
     def _write(self, event: Event) -> int:
@@ -387,50 +365,39 @@ class Role(_State, Declared):
             return now.event
         return self._last_event
 
-    def _number(self, message: Message, sender: str) -> None:
+    def _number(self, message: Message, prefix: str) -> None:
         self._counts[0] += 1
-        prefix = self.name if sender == self.name else f"{sender}>{self.name}"
         message.id = f"{prefix}:{self._counts[0]}"
 
     def _action_starts(self, action: Action, arguments: dict[str, Any]) -> int:
+        if self._counts[2] == self.max_actions:
+            raise self._endless(action)
         self._counts[2] += 1
-        if self._counts[2] > self.max_actions:
-            raise ActionLimitReached(
-                f"Role {self.name!r} started {self.max_actions} actions in one run and wants to "
-                f"start {action.name!r}. If it swaps its action list without end, mend that; to "
-                f"append actions use `add_actions`; else raise `max_actions`."
-            )
-        cursor = self.rc.cursor
-        cursor.start(action)
-        data: dict[str, Any] = {"action": action.name, "index": cursor.place}
-        fields = action._fields_for_record()
-        if fields or arguments:
-            data["fields"] = {**fields, **_replies.plain(arguments)}
-        event = self._write(Event("action", data=data, cause=self._last_event))
-        self._last_event = event
-        self._last_action = action
+        self._last_error = None
+        index = self.rc.cursor.start(action)
+        event = self._write(recording.action_event(action, index, arguments, self._cause()))
+        around = running.get()
+        if around is None or around.owner is not self:  # the outer of two speaks for both
+            self._last_event, self._last_action = event, action
         return event
 
-    def _action_failed(self, action: Action, error: Exception, event: int) -> None:
-        note = f"raised in action {action.name!r} of role {self.name!r}"
-        if note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
-            data = {"type": type(error).__name__, "action": action.name}
-            self._write(Event("error", content=str(error), data=data, cause=event))
+    def _endless(self, action: Action) -> ActionLimitReached:
+        return ActionLimitReached(
+            f"Role {self.name!r} started {self.max_actions} actions in one run and wants to "
+            f"start {action.name!r}. If it swaps its action list without end, mend that; to "
+            f"append actions use `add_actions`; else raise `max_actions`."
+        )
+
+    def _failed(self, error: Exception, action: Action | None, cause: int | None) -> None:
+        """Note and record an exception on its way out of an action, or out of the run."""
+        if error is self._last_error:
+            return  # an action within has said so
+        self._last_error = error
+        recording.add_note(error, self.name, action)
+        self._write(recording.failure_event(error, action, cause))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
-
-
-def describe(role: Role) -> dict[str, Any]:
-    """What a trajectory's header says about a role."""
-    return {
-        "name": role.name,
-        "class": address_of(type(role)),
-        "profile": role.profile,
-        "actions": [action.name for action in role.rc.cursor.actions],
-        "watch": sorted(role.rc.watch),
-    }
 
 
 def _each(actions: Iterable[Action | type[Action]]) -> Iterable[Action | type[Action]]:

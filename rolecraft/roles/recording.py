@@ -1,0 +1,62 @@
+"""What a role's events say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rolecraft.errors import LimitReached
+from rolecraft.messages import address_of
+from rolecraft.trajectories.events import Event
+
+if TYPE_CHECKING:
+    from rolecraft.actions import Action
+    from rolecraft.roles.role import Role
+
+
+def describe(role: Role) -> dict[str, Any]:
+    """What a trajectory's header says about a role."""
+    return {
+        "name": role.name,
+        "class": address_of(type(role)),
+        "profile": role.profile,
+        "actions": [action.name for action in role.rc.cursor.actions],
+        "watch": sorted(role.rc.watch),
+    }
+
+
+def action_event(action: Action, index: int, arguments: dict[str, Any], cause: int | None) -> Event:
+    """The start of an action, with its fields and the arguments that JSON can hold as they are."""
+    data: dict[str, Any] = {"action": action.name, "index": index}
+    fields = action._fields_for_record()
+    for name, value in arguments.items():
+        if value is None or isinstance(value, (str, int, float, bool)):
+            fields[name] = value
+    if fields:
+        data["fields"] = fields
+    return Event("action", data=data, cause=cause)
+
+
+def failure_event(
+    error: BaseException, action: Action | None = None, cause: int | None = None
+) -> Event:
+    """An exception: `limit` for a crossed limit, `error` for anything else."""
+    if isinstance(error, LimitReached):
+        data = {"limit": error.limit, "allowed": error.allowed, "used": error.used}
+        return Event("limit", content=str(error), data=data, cause=cause)
+    about = {"action": action.name} if action is not None else {}
+    data = {"type": type(error).__name__, **about}
+    return Event("error", content=str(error), data=data, cause=cause)
+
+
+_NOTE = "raised in "
+
+
+def add_note(error: BaseException, role: str, action: Action | None) -> None:
+    """Say on an exception of user code who raised it."""
+    where = f"action {action.name!r} of " if action is not None else ""
+    error.add_note(f"{_NOTE}{where}role {role!r}")
+
+
+def has_note(error: BaseException) -> bool:
+    """Whether a role has noted, and so recorded, this exception."""
+    return any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
