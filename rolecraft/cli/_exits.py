@@ -1,0 +1,34 @@
+"""Exit codes: one documented meaning each."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from rolecraft.errors import RolecraftError, UsageError
+
+
+class ExitCode(IntEnum):
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    INCOMPLETE = 3
+    INTERRUPTED = 130
+
+
+EXIT_CODES: dict[ExitCode, str] = {
+    ExitCode.OK: "all went well",
+    ExitCode.ERROR: "an error: nothing useful came of it",
+    ExitCode.USAGE: "the command line is wrong",
+    ExitCode.INCOMPLETE: "it ran, but not everything succeeded (a limit was reached, some files "
+    "could not be read, training fell short)",
+    ExitCode.INTERRUPTED: "interrupted from the keyboard",
+}
+
+
+class CommandLineError(UsageError):
+    """An argument or option of the command line cannot be used."""
+
+
+def of_error(error: RolecraftError) -> ExitCode:
+    """The exit code of a command that raised `error`."""
+    return ExitCode.USAGE if isinstance(error, CommandLineError) else ExitCode.ERROR

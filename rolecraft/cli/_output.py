@@ -1,0 +1,184 @@
+"""Where a command's words go.
+
+Without `--json`, what a person asked for goes to stdout, progress to stderr. With it, stdout has
+JSON lines and nothing else: people's tables and everything that user code prints go to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from rolecraft.viewer.reading import Step
+
+
+class Output:
+    """The streams of one command. `say` and `table` are for people, `result` for programs."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self._stdout = sys.stdout
+        self.page = _console(stderr=json)
+        self.progress = _console(stderr=True)
+
+    def result(self, record: dict[str, Any]) -> None:
+        """One JSON line on stdout; nothing without `--json`."""
+        if self.json:
+            # A lone surrogate (a broken character of a model) must not cost the line.
+            line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, default=str)
+            line = line.encode("utf-8", "backslashreplace").decode("utf-8")
+            self._stdout.write(line + "\n")
+            self._stdout.flush()
+
+    def say(self, text: str = "", *, style: str = "") -> None:
+        """A line for people. Never cut, and wrapped by the terminal only."""
+        self.page.print(Text(printable(text), style), soft_wrap=True)
+
+    def said(self, role: str, content: str) -> None:
+        """A message as it comes: who says it, and what."""
+        text = Text(role or "somebody", "bold cyan").append(": ", "default")
+        self.page.print(text.append(printable(content), "not bold default"), soft_wrap=True)
+
+    def step(self, step: Step, failures: Sequence[str]) -> None:
+        """One step of a trajectory: its number, who, what, to whom, and the failures in it."""
+        says = step.kind == "message"
+        line = Text(f"{step.seq:>5}  ", "dim")
+        line.append(printable(step.role or "-"), "bold cyan" if says else "cyan")
+        line.append(f" {printable(step.label)}", "default" if says else "dim")
+        if step.receivers:
+            line.append(f" to {printable(', '.join(step.receivers))}", "default")
+        for mode in failures:
+            line.append(f"  [{mode}]", "bold red")
+        if step.text:
+            text = printable(step.text)
+            if "\n" in text or len(text) > 100:
+                line.append("\n" + textwrap.indent(text, " " * 9))
+            else:
+                line.append(f": {text}")
+        self.page.print(line, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """A line on what is going on, always on stderr."""
+        self.progress.print(Text(printable(text), "dim"), soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """A line on what is wrong, always on stderr."""
+        self.progress.print(Text(printable(text), "yellow"), soft_wrap=True)
+
+    @contextlib.contextmanager
+    def counter(self, what: str) -> Iterator[Callable[[], None]]:
+        """Counts on a terminal's last line while work goes on; says nothing without a terminal."""
+        from rich.progress import Progress, SpinnerColumn, TextColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.completed:.0f} " + what))
+        with self._live(Progress(*columns, console=self.progress, transient=True)) as progress:
+            task = progress.add_task("", total=None)
+            yield lambda: progress.advance(task)
+
+    @contextlib.contextmanager
+    def bar(self, what: str, total: int) -> Iterator[Callable[[str], None]]:
+        """A progress bar on stderr; call it with a word on the state for each step.
+
+        Without a terminal a line is written at every tenth part instead.
+        """
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        if not self.progress.is_terminal:
+            yield _Tenths(self, what, total).step
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[state]}"),
+        )
+        with self._live(Progress(*columns, console=self.progress)) as progress:
+            task = progress.add_task(what, total=total, state="")
+            yield lambda state: progress.update(task, advance=1, state=state)
+
+    def _live(self, progress: Progress) -> Progress:
+        progress.disable = not self.progress.is_terminal
+        return progress
+
+    def table(
+        self,
+        title: str,
+        head: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *,
+        numeric: int = 99,
+        caption: str = "",
+    ) -> None:
+        """A table for people; columns from number `numeric` on (0-based) are figures."""
+        table = Table(title=title, title_justify="left", title_style="bold", caption=caption)
+        table.caption_justify = "left"
+        for index, name in enumerate(head):
+            table.add_column(name, justify="right" if index >= numeric else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(printable(str(cell))) for cell in row))
+        self.page.print(table)
+
+    @contextlib.contextmanager
+    def user_code(self) -> Iterator[None]:
+        """While code of the user runs: what it prints must not end up among the JSON lines."""
+        if not self.json:
+            yield
+            return
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+
+
+class _Tenths:
+    """Progress in lines, for logs: one line at every tenth part."""
+
+    def __init__(self, output: Output, what: str, total: int) -> None:
+        self._output, self._what, self._total, self._done = output, what, total, 0
+
+    def step(self, state: str) -> None:
+        before = self._done * 10 // self._total
+        self._done += 1
+        if self._done * 10 // self._total > before:
+            comma = ", " if state else ""
+            self._output.note(f"{self._what}: {self._done} of {self._total}{comma}{state}")
+
+
+def _finite(value: Any) -> Any:
+    """`value` with null for infinities and NaN, which JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def printable(text: str) -> str:
+    """Text of strangers for a terminal: no control characters, no lone surrogates."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for char in text
+    )
+
+
+def _console(*, stderr: bool) -> Console:
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)

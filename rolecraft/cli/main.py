@@ -1,0 +1,84 @@
+"""The command line: what commands there are, and how they end.
+
+Invariant: every command ends with one of `EXIT_CODES`, and what Rolecraft itself finds wrong is
+one line on stderr, never a traceback (unless `--debug` asks for it). Each command is a file of
+its own; heavy libraries are imported inside the commands, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rolecraft.cli._exits import EXIT_CODES, ExitCode, of_error
+from rolecraft.cli._options import DEBUG, Debug
+from rolecraft.cli.annotate import annotate
+from rolecraft.cli.demo import demo
+from rolecraft.cli.new import new
+from rolecraft.cli.run import run
+from rolecraft.cli.show import show
+from rolecraft.cli.train import train
+from rolecraft.errors import RolecraftError
+
+
+class _Commands(TyperGroup):
+    """Turns what a command raises into a line on stderr and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except RolecraftError as error:
+            if ctx.meta.get(DEBUG):
+                raise
+            typer.echo(f"rolecraft: {_one_line(error)}", err=True)
+            raise typer.Exit(of_error(error)) from None
+
+
+def _one_line(error: RolecraftError) -> str:
+    """The message; then where it happened, which notes say."""
+    text = " ".join(str(error).split())
+    notes = "; ".join(getattr(error, "__notes__", ()))
+    return f"{text} ({notes})" if notes else text
+
+
+app = typer.Typer(
+    name="rolecraft",
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Teams of language-model agents that learn from their own failures.",
+    epilog="Exit codes: " + "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items()),
+)
+
+for command in (demo, new, run, annotate, show, train):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from rolecraft import __version__
+
+        typer.echo(f"rolecraft {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+def main() -> None:
+    """The entry point of the `rolecraft` command."""
+    app()

@@ -1,0 +1,244 @@
+"""Reports: pure functions from runs to one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolecraft.messages import USER
+from rolecraft.trajectories import FailureFinding, Trajectory
+from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
+from rolecraft.viewer.markup import Child, Markup, element, join, table
+from rolecraft.viewer.page import page
+from rolecraft.viewer.reading import count, money, ordered, task_of, usage_by_role
+from rolecraft.viewer.sequence import sequence_diagram
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One run to show: a heading, a sentence on what to look at, the run itself."""
+
+    heading: str
+    remark: str
+    trajectory: Trajectory
+    findings: Sequence[FailureFinding] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingReport:
+    """What a page about one training says.
+
+    `success_*` are shares of `tasks` test tasks, in [0, 1]. `curve` has the mean reward of each
+    step, `curves` further lines (one role's own success, say). `failures_*` count the tasks in
+    which a mode is present; `judged` are the modes that were looked for.
+    """
+
+    title: str
+    summary: str
+    tasks: int
+    success_before: float
+    success_after: float
+    curve: Sequence[tuple[float, float]]
+    curves: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    levels: Sequence[Level] = ()
+    failures_before: Mapping[str, int]
+    failures_after: Mapping[str, int]
+    failure_names: Mapping[str, str] = field(default_factory=dict)
+    """From a mode's id to its name in words."""
+    judged: str = ""
+    """How many of the modes were looked for, and by what: one sentence."""
+    facts: Sequence[tuple[str, str]] = ()
+    """Figures for the top of the page: what, and its value with unit."""
+    examples: Sequence[Example] = ()
+    made_by: str = ""
+    """The command that makes this page again."""
+
+
+def training_page(report: TrainingReport) -> Markup:
+    """Success before and after, the learning curve, failures before and after, example runs."""
+    lines = [Series("mean reward of the team", list(report.curve))]
+    lines += [Series(name, list(points), muted=True) for name, points in report.curves.items()]
+    modes = ordered([*report.failures_before, *report.failures_after], list(report.failure_names))
+    rows = [
+        (
+            _mode(mode, report.failure_names),
+            float(report.failures_before.get(mode, 0)),
+            float(report.failures_after.get(mode, 0)),
+        )
+        for mode in modes
+    ]
+    facts = [
+        (f"success before, {report.tasks} tasks", f"{report.success_before:.1%}"),
+        (f"success after, {report.tasks} unseen tasks", f"{report.success_after:.1%}"),
+        *report.facts,
+    ]
+    return page(
+        report.title,
+        element(
+            "main",
+            element("h1", report.title),
+            element("p", report.summary, class_="lead"),
+            _facts(facts),
+            element("h2", "Learning"),
+            line_chart(
+                lines,
+                title="Mean reward of each training step",
+                x_label="training step",
+                y_label="reward",
+                levels=report.levels,
+            ),
+            element("h2", "Failures"),
+            element("p", report.judged) if report.judged else None,
+            bar_pairs(rows, names=("before", "after"), head="tasks in which the mode is present")
+            if rows
+            else element("p", "No failure was found in either set of runs.", class_="quiet"),
+            element("h2", "Runs to read") if report.examples else None,
+            *(_example(example) for example in report.examples),
+            _footer(report.made_by),
+        ),
+    )
+
+
+def trajectory_page(
+    trajectory: Trajectory,
+    findings: Sequence[FailureFinding] | None = None,
+    *,
+    judged: str = "",
+    made_by: str = "",
+) -> Markup:
+    """One run: what was asked, who took part, how it ended, what failed, and every event.
+
+    `findings` None means that nobody looked for failures, which the page then says.
+    """
+    usage = trajectory.usage
+    facts = [
+        ("ended", trajectory.stop_reason or "no stop recorded"),
+        ("events", f"{len(trajectory.events):,}"),
+        ("model calls", f"{usage.calls:,}"),
+        ("tokens", f"{usage.prompt_tokens + usage.completion_tokens:,}"),
+        ("price", money(usage.usd)),
+    ]
+    task = task_of(trajectory)
+    return page(
+        trajectory.id,
+        element(
+            "main",
+            element("h1", trajectory.id),
+            element("p", task, class_="lead text") if task else None,
+            _facts(facts),
+            *_problems(trajectory),
+            element("h2", "Who took part"),
+            _roles(trajectory),
+            *_signals(trajectory),
+            element("h2", "Failures"),
+            element("p", judged or "Nobody looked for failures.") if not findings else None,
+            element("p", judged) if findings and judged else None,
+            _findings(findings) if findings else None,
+            element("h2", "What happened"),
+            sequence_diagram(trajectory, findings or ()),
+            _footer(made_by),
+        ),
+    )
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> Markup:
+    return element(
+        "dl",
+        *(element("div", element("dt", what), element("dd", value)) for what, value in facts),
+        class_="facts",
+    )
+
+
+def _example(example: Example) -> Markup:
+    return element(
+        "section",
+        element("h3", example.heading),
+        element("p", example.remark) if example.remark else None,
+        _findings(example.findings) if _present(example.findings) else None,
+        sequence_diagram(example.trajectory, example.findings),
+    )
+
+
+def _roles(trajectory: Trajectory) -> Markup:
+    described: dict[str, dict[str, Any]] = {
+        str(role.get("name")): role
+        for role in trajectory.about.get("roles") or ()
+        if isinstance(role, dict)
+    }
+    usage = usage_by_role(trajectory)
+    rows: list[list[Child]] = []
+    for name in dict.fromkeys([*described, *trajectory.roles]):
+        if name == USER:
+            continue
+        about, its = described.get(name, {}), usage.get(name)
+        rows.append(
+            [
+                element("b", name),
+                str(about.get("profile") or ""),
+                ", ".join(map(str, about.get("actions") or ())),
+                its.calls if its else 0,
+                its.prompt_tokens if its else 0,
+                its.completion_tokens if its else 0,
+                money(its.usd) if its else "-",
+            ]
+        )
+    head = ["role", "profile", "actions", "calls", "tokens in", "tokens out", "price"]
+    return table(head, rows, numeric=3)
+
+
+def _signals(trajectory: Trajectory) -> list[Markup]:
+    signals = trajectory.signals
+    if not signals:
+        return []
+    rows = [
+        [signal.name, signal.role or "team", signal.source, f"{signal.value:g} {signal.unit}"]
+        for signal in signals
+    ]
+    return [
+        element("h2", "What was measured"),
+        table(["signal", "of", "by", "value"], rows, numeric=3),
+    ]
+
+
+def _present(findings: Iterable[FailureFinding]) -> list[FailureFinding]:
+    return [finding for finding in findings if finding.verdict == "present"]
+
+
+def _findings(findings: Sequence[FailureFinding]) -> Markup:
+    present = _present(findings)
+    if not present:
+        return element("p", "No failure was found.", class_="quiet")
+    rows = [
+        [
+            element("mark", finding.mode),
+            finding.role,
+            ", ".join(map(str, finding.events)),
+            join(
+                [
+                    element("q", finding.quote) if finding.quote else None,
+                    element("div", finding.reason, class_="quiet") if finding.reason else None,
+                ]
+            ),
+            finding.source,
+        ]
+        for finding in present
+    ]
+    return table(["failure", "role", "events", "evidence", "found by"], rows)
+
+
+def _problems(trajectory: Trajectory) -> list[Markup]:
+    if not trajectory.problems:
+        return []
+    return [
+        element("h2", f"{count(len(trajectory.problems), 'line')} could not be read"),
+        element("ul", *(element("li", problem) for problem in trajectory.problems)),
+    ]
+
+
+def _mode(mode: str, names: Mapping[str, str]) -> str:
+    return f"{names[mode]} ({mode})" if mode in names else mode
+
+
+def _footer(made_by: str) -> Markup | None:
+    return element("footer", "Made by ", element("code", made_by)) if made_by else None
