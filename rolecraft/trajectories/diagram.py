@@ -100,11 +100,11 @@ def _receivers(event: Event, people: _People, taken_up: Iterable[str]) -> tuple[
     """The names to draw arrows to, and, where somebody did not hear, what to note instead."""
     sender = event.role or USER
     names: dict[str, None] = {}
-    other: list[str] = []  # addresses that are no name: a class, an action, everyone
+    other: list[str] = []  # no names: everyone, or the dotted path of a class
     for address in event.to:
         if address == SELF:
             names[sender] = None
-        elif address in people.roles:
+        elif address in people.roles or (address not in (ALL, NOBODY) and "." not in address):
             names[address] = None
         elif address != NOBODY:
             other.append(address)

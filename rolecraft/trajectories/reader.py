@@ -111,7 +111,7 @@ class Reader:
             record = parse_line(text) if text else None
         except ValueError as error:
             if not whole:
-                self.torn = f"{self.path}:{number}: the last line was cut off: {error}"
+                self.torn = f"{self.path}:{number}: cut off after {len(line)} bytes"
                 return None
             self._problem(number, str(error), broken=True)
         else:
@@ -126,10 +126,8 @@ class Reader:
             if "schema_version" in record:
                 self._take_header(record)
                 return None
-            if unknown := record.keys() - EVENT_KEYS:
-                self._problem(number, f"unknown keys {sorted(unknown)} were left out")
-                record = {key: record[key] for key in record.keys() & EVENT_KEYS}
-            event = decode_event(record)
+            unknown = sorted(record.keys() - EVENT_KEYS)
+            event = decode_event({key: record[key] for key in record if key in EVENT_KEYS})
             first = self.header is None and self.place.high < 0 and not self.place.broken
             odd = self.place.take(event.seq)
         except NewerVersion:
@@ -137,6 +135,8 @@ class Reader:
         except ValueError as error:
             self._problem(number, str(error), broken=True)
             return None
+        if unknown:
+            self._problem(number, f"unknown keys {unknown} were left out")
         if first:
             self._problem(number, "no header line comes before the first event")
         if odd:

@@ -11,6 +11,7 @@ All methods block; in an event loop call them through `asyncio.to_thread`.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -43,6 +44,8 @@ from rolecraft.trajectories.trajectory import signal_of
 
 BATCH = 1000
 """Events per transaction, and rows per read."""
+FILES = 200
+"""Journals per transaction."""
 
 
 class Store:
@@ -86,15 +89,18 @@ class Store:
         cannot be read at all: in a folder, after all others were indexed.
         """
         path = Path(path)
-        if not path.is_dir():
-            return self._index_file(path)
-        return self._index_folder(path)
+        if path.is_dir():
+            return self._index_folder(path)
+        count, errors = self._index_files([path])
+        if errors:
+            raise errors[0]
+        return count
 
     def rebuild(self, folder: Path | str) -> int:
         """Forget everything below `folder` and index it anew; returns how many events."""
         folder = Path(folder)
         with self._transaction() as connection:
-            self._forget(connection, [key for _, key in self._below(connection, folder)])
+            self._forget(connection, self._below(connection, folder).values())
         return self._index_folder(folder)
 
     def add_findings(self, journal: Path | str, findings: Iterable[FailureFinding]) -> None:
@@ -102,39 +108,55 @@ class Store:
         journal = Path(journal)
         open_trace(journal).close()
         append_findings(journal, findings)
-        self._index_file(journal)
+        self.index(journal)
 
     def _index_folder(self, folder: Path) -> int:
-        files = trace_files(folder)
-        count, errors = 0, []
-        for file in files:
-            try:
-                count += self._index_file(file)
-            except TraceError as error:
-                errors.append(error)
-        there = {key_of(file) for file in files}
+        try:
+            files = trace_files(folder)
+        except TraceError as error:  # all journals are gone
+            files, count, errors = [], 0, [error]
+        else:
+            count, errors = self._index_files(files)
+        there = set(map(key_of, files))
         with self._transaction() as connection:
-            gone = [key for path, key in self._below(connection, folder) if path not in there]
-            self._forget(connection, gone)
+            known = self._below(connection, folder)
+            self._forget(connection, [known[path] for path in known.keys() - there])
         if errors:
             more = f" (and {len(errors) - 1} more files of {folder})" if errors[1:] else ""
             raise TraceError(errors[0].path, errors[0].reason + more)
         return count
 
-    def _index_file(self, path: Path) -> int:
-        total, read = 0, BATCH
-        while read == BATCH:
+    def _index_files(self, files: Iterable[Path]) -> tuple[int, list[TraceError]]:
+        """Read what is new in journals; many small ones share a transaction, which waits for disk.
+
+        Returns the number of events, and what is wrong with journals that cannot be read at all;
+        those are forgotten.
+        """
+        waiting, count, errors = deque(files), 0, []
+        while waiting:
             with self._transaction() as connection:
-                read = self._index_batch(connection, path)
-            total += read
-        return total
+                room = BATCH
+                for _ in range(min(len(waiting), FILES)):
+                    path, read = waiting[0], 0
+                    try:
+                        with connection.begin_nested():
+                            read = self._index_batch(connection, path)
+                    except TraceError as error:
+                        errors.append(error)
+                        mine = sql.select(t.trajectories.c.key).where(_of(path))
+                        self._forget(connection, connection.scalars(mine).all())
+                    if read < BATCH:
+                        waiting.popleft()
+                    count += read
+                    room -= read
+                    if room <= 0:
+                        break
+        return count, errors
 
     def _index_batch(self, connection: Connection, path: Path) -> int:
         """Read the next events of a journal into the tables; returns how many."""
         row = connection.execute(
-            sql.select(t.trajectories)
-            .where(t.trajectories.c.path == key_of(path))
-            .with_for_update()
+            sql.select(t.trajectories).where(_of(path)).with_for_update()
         ).one_or_none()
         if row is not None and changed(row, path):
             self._forget(connection, [row.key])
@@ -161,17 +183,18 @@ class Store:
             connection.execute(t.findings.delete().where(t.findings.c.trajectory == key))
             found = enumerate(load_findings(path))
             _insert(connection, t.findings, [finding_row(key, n, f) for n, f in found])
-        if row is not None:
+        if row is not None and fields.items() - row._mapping.items():
             mine = t.trajectories.c.key == key
             connection.execute(t.trajectories.update().where(mine).values(fields))
         return len(batch)
 
-    def _below(self, connection: Connection, folder: Path) -> list[tuple[str, int]]:
+    def _below(self, connection: Connection, folder: Path) -> dict[str, int]:
+        """Path and key of the journals in a folder and the folders in it."""
         top = key_of(folder).rstrip("/\\")
         rows = connection.execute(sql.select(t.trajectories.c.path, t.trajectories.c.key))
-        return [(path, key) for path, key in rows if path.startswith((top + "/", top + "\\"))]
+        return {path: key for path, key in rows if path.startswith((top + "/", top + "\\"))}
 
-    def _forget(self, connection: Connection, keys: list[int]) -> None:
+    def _forget(self, connection: Connection, keys: Iterable[int]) -> None:
         for key in keys:
             for table in (t.events, t.signals, t.findings):
                 connection.execute(table.delete().where(table.c.trajectory == key))
@@ -271,7 +294,7 @@ class Store:
         if trajectory is not None:
             of = of.where(
                 sql.or_(
-                    t.trajectories.c.path == key_of(trajectory),
+                    _of(trajectory),
                     t.trajectories.c.id == text_of(str(trajectory)),
                 )
             )
@@ -335,6 +358,10 @@ def _sqlite_connect(connection: Any, _record: object) -> None:
 def _sqlite_begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("rolecraft_writes", True)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _of(path: Path | str) -> ColumnElement[bool]:
+    return t.trajectories.c.path == key_of(path)
 
 
 def _equal(table: Table, **values: str | None) -> list[ColumnElement[bool]]:
