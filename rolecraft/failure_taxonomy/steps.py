@@ -51,10 +51,20 @@ def digest(*parts: str) -> bytes:
 
 
 def _canonical(value: Any) -> str:
-    """Arguments as text: keys sorted, white space in strings normalised by `digest` later."""
+    """Arguments as text, the same for another order of keys and other white space in strings."""
     if value is None or value == {}:
         return ""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value
 
 
 def find_steps(view: TraceView) -> list[Step]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecraft.failure_taxonomy.goals import Goal
 from rolecraft.messages import ALL, USER
 from rolecraft.trajectories.events import Event, EventKind
 from rolecraft.trajectories.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from rolecraft.failure_taxonomy.steps import Step
 
 OUTSIDE = frozenset({"", USER, "environment"})
 """Roles that are not of the team: nobody in particular, the user, the environment itself."""
@@ -142,6 +145,15 @@ class TraceView:
             (e for e in reversed(self.events) if e.kind in kinds and e.role in self.team), None
         )
 
+    # --- what was done ------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """All steps of the team, in the order in which they start."""
+        from rolecraft.failure_taxonomy.steps import find_steps
+
+        return find_steps(self)
+
     # --- checks and artifacts -----------------------------------------------------------------
 
     @cached_property
@@ -159,7 +171,11 @@ class TraceView:
 
     @cached_property
     def possible_checks(self) -> list[int]:
-        """Positions of what may have been a check although no `verify` event says so."""
+        """Positions of what may have been a check although no `verify` event says so.
+
+        A role that records any of its checks is taken to record all of them.
+        """
+        recording = {self.events[at].role for at in self.checks}
         checkers = {
             str(role["name"])
             for role in self.described
@@ -168,10 +184,13 @@ class TraceView:
         return [
             at
             for at, event in enumerate(self.events)
-            if (event.kind == "message" and event.role in checkers)
-            or (
-                event.kind in ("action", "tool_call")
-                and sounds_like_check(str(event.data.get("action") or event.data.get("tool") or ""))
+            if event.role not in recording
+            and (
+                (event.kind == "message" and event.role in checkers)
+                or (
+                    event.kind in ("action", "tool_call")
+                    and sounds_like_check(str(event.data.get("action") or event.data.get("tool")))
+                )
             )
         ]
 

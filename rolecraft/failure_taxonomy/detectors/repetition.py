@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
-from rolecraft.failure_taxonomy.steps import Step, digest, find_steps
+from rolecraft.failure_taxonomy.steps import Step, digest
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.trajectories.events import FailureFinding
 
@@ -61,7 +61,7 @@ def repeated_runs(view: TraceView) -> list[list[Step]]:
     """The repetitions of a trace: each a step and those that repeat it, in order."""
     steps = [
         step
-        for step in find_steps(view)
+        for step in view.steps
         if step.finished and step.left and not (step.kind == "action" and step.uses_tools)
     ]
     news = _News(view, steps)

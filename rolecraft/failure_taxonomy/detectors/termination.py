@@ -14,7 +14,7 @@ from collections import Counter
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, NO_STOP, Detector
 from rolecraft.failure_taxonomy.detectors.repetition import repeated_runs
-from rolecraft.failure_taxonomy.steps import Step, find_steps, outermost
+from rolecraft.failure_taxonomy.steps import Step, outermost
 from rolecraft.failure_taxonomy.view import TraceView, is_constraint, sounds_like_check
 from rolecraft.trajectories.events import Event, FailureFinding
 
@@ -32,7 +32,7 @@ class TerminationUnaware(Detector):
     modes = (MODE,)
 
     def look(self, view: TraceView) -> list[FailureFinding]:
-        steps = outermost(find_steps(view))
+        steps = outermost(view.steps)
         found = (
             self._after_goal(view, steps) or self._after_farewell(view, steps) or self._stall(view)
         )
@@ -77,7 +77,7 @@ class TerminationUnaware(Detector):
     def _stall(self, view: TraceView) -> FailureFinding | None:
         if view.stop_reason not in ("rounds", "limit"):
             return None
-        steps = [step for step in find_steps(view) if step.finished and step.left]
+        steps = [step for step in view.steps if step.finished and step.left]
         idle = {step for run in repeated_runs(view) for step in run[1:]}
         tail: list[Step] = []
         for step in reversed(steps):
