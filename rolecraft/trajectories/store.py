@@ -133,6 +133,7 @@ class Store:
         those are forgotten.
         """
         waiting, count, errors = deque(files), 0, []
+        overtaken: Path | None = None
         while waiting:
             with self._transaction() as connection:
                 room = BATCH
@@ -141,6 +142,11 @@ class Store:
                     try:
                         with connection.begin_nested():
                             read = self._index_batch(connection, path)
+                    except sql.exc.IntegrityError:  # another process indexed it just now
+                        if path == overtaken:
+                            raise
+                        overtaken = path
+                        continue
                     except TraceError as error:
                         errors.append(error)
                         mine = sql.select(t.trajectories.c.key).where(_of(path))
@@ -322,7 +328,7 @@ class Store:
                     yield connection
         except sql.exc.DBAPIError as error:
             raise StoreError(
-                f"The index `{self._name}` cannot be used: {error.orig}. "
+                f"The index `{self._name}` cannot be used ({error.orig}). "
                 f"It can be deleted; `Store.rebuild` makes it anew from the journals."
             ) from error
 
