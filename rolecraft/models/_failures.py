@@ -45,6 +45,8 @@ _NAMES = {
     "refused": "request refused",
 }
 
+# The codes with which Azure and OpenAI refuse a prompt; LiteLLM knows them only in some errors.
+_FILTERED = re.compile(r"\((content_filter|content_policy_violation)\)")
 # What LiteLLM puts before a provider's words: `litellm.InternalServerError: InternalServerError:
 # OpenAIException - Connection error.`
 _PREFIXES = re.compile(r"\A(?:litellm\.\w+: |\w+(?:Error|Unavailable): |\w+Exception - )+")
@@ -159,7 +161,7 @@ def _of_status(
         kind = "timeout"
     elif status >= 500:
         kind = "server"
-    elif isinstance(error, _litellm.load().ContentPolicyViolationError):
+    elif isinstance(error, _litellm.load().ContentPolicyViolationError) or _FILTERED.search(text):
         kind = "filtered"
     elif status >= 400:
         kind = "refused"

@@ -10,7 +10,10 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -33,12 +36,24 @@ def load() -> Any:
                 with _environment(_IMPORT_SETTINGS):
                     import litellm
 
-                    # openai imports this half a second of types at the first request, which would
-                    # hold up the event loop.
-                    import openai.resources
+                    # openai does this at its first request, which would hold up the event loop.
+                    import_module("openai.resources")
                 _quieten(litellm)
                 _loaded = litellm
     return _loaded
+
+
+@cache
+def request_settings() -> dict[str, Any]:
+    """What every request needs, whatever it asks."""
+    # Retries are ours alone: LiteLLM's and the client's own would multiply them.
+    settings: dict[str, Any] = {"num_retries": 0, "max_retries": 0}
+    # Versions that have this module import it, and with it a proxy server and the package `mcp`,
+    # for every request with tools, unless they are told not to.
+    with suppress(ModuleNotFoundError):  # of a parent of that module
+        if find_spec("litellm.responses.mcp.chat_completions_handler"):
+            settings["_skip_mcp_handler"] = True
+    return settings
 
 
 def _quieten(litellm: Any) -> None:

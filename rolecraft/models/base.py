@@ -102,6 +102,9 @@ class Model(ABC):
         """
         return None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     async def aclose(self) -> None:  # noqa: B027 (most models hold nothing)
         """Release what the model holds (connections, threads). Harmless when called twice."""
 

@@ -195,9 +195,7 @@ class LiteLLMModel(Model):
             "model": self.name,
             "messages": write_messages(session.messages, sampling.choices),
             "timeout": self.timeout,
-            # Retries are ours alone: LiteLLM's and the client's own would multiply them.
-            "num_retries": 0,
-            "max_retries": 0,
+            **_litellm.request_settings(),
             **{name: value for name, value in settings.items() if value is not None},
             **self.extra,
         }

@@ -1,0 +1,186 @@
+"""A real chat server on 127.0.0.1 that answers, refuses, dawdles and breaks off as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from rolecraft.models import LiteLLMModel, Retries, allow_real_models
+
+
+@dataclass
+class Answer:
+    """What the server does with one request."""
+
+    body: Any = b""
+    """Bytes as they are; anything else as JSON."""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    cut_after: int | None = None
+    """Close the connection after so many bytes of the body."""
+    drop: bool = False
+    """Close the connection without a word."""
+    never: bool = False
+    """Keep the client waiting."""
+
+
+def chat(text: str | None = "hello", *, finish: str | None = "stop", **message: Any) -> Answer:
+    """A chat completion; 5 tokens in, 2 out."""
+    return Answer(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "some-model",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": finish,
+                    "message": {"role": "assistant", "content": text, **message},
+                }
+            ],
+            "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
+        }
+    )
+
+
+def error(status: int, message: str = "no", code: str | None = None, **headers: str) -> Answer:
+    """An error as OpenAI's API words it. Underscores in header names become hyphens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer({"error": {"message": message, "code": code}}, status, named)
+
+
+class ChatServer:
+    """Runs in a thread with an event loop of its own. The last answer given is repeated."""
+
+    chat = staticmethod(chat)
+    error = staticmethod(error)
+    Answer = Answer
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        """The JSON bodies that came in."""
+        self.headers: list[dict[str, str]] = []
+        self.asked = threading.Event()
+        """Set once a request has come in."""
+        self._answers: deque[Answer] = deque([chat()])
+        self._wait_for = 1
+        self._together: asyncio.Event | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        started = asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = self._call(started)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+
+    def answers(self, *answers: Answer) -> None:
+        self._answers = deque(answers)
+
+    def answer_when(self, requests: int) -> None:
+        """Answer nobody before so many requests have come in."""
+        self._wait_for = requests
+
+    @property
+    def prompts(self) -> list[list[dict[str, Any]]]:
+        return [request["messages"] for request in self.requests]
+
+    def close(self) -> None:
+        self._call(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _call(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=30)
+
+    async def _close(self) -> None:
+        self._server.close()
+        while tasks := asyncio.all_tasks(self._loop) - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # asyncio's streams report a cancelled handler as an unhandled error: end it quietly.
+        over = (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError)
+        with contextlib.suppress(*over):
+            while await self._exchange(reader, writer):
+                pass
+        writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head.splitlines()[1:] if line)
+        }
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        self.headers.append(headers)
+        self.requests.append(json.loads(body))
+        self.asked.set()
+        answer = self._answers.popleft() if len(self._answers) > 1 else self._answers[0]
+        if self._together is None:
+            self._together = asyncio.Event()
+        if len(self.requests) >= self._wait_for:
+            self._together.set()
+        await self._together.wait()
+        if answer.never:
+            await asyncio.Event().wait()
+        if answer.drop:
+            return False
+        content = (
+            answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+        )
+        fields = {
+            "content-type": "application/json",
+            "content-length": str(len(content)),
+            **answer.headers,
+        }
+        lines = [f"HTTP/1.1 {answer.status} Status", *(f"{k}: {v}" for k, v in fields.items())]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + content[: answer.cut_after])
+        await writer.drain()
+        return answer.cut_after is None
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    server = ChatServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    """The seconds that the model of `make_model` asked to wait. Nobody waits."""
+    return []
+
+
+@pytest.fixture
+async def make_model(
+    server: ChatServer, waits: list[float]
+) -> AsyncIterator[Callable[..., LiteLLMModel]]:
+    """Makes models of the server, and closes them. Real models are allowed meanwhile."""
+    made: list[LiteLLMModel] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    def make(name: str = "openai/some-model", **settings: Any) -> LiteLLMModel:
+        policy = Retries(sleep=note, **settings.pop("policy", {}))
+        settings = {"api_key": "sk-test", "base_url": server.url, "retries": policy, **settings}
+        made.append(LiteLLMModel(name, **settings))
+        return made[-1]
+
+    with allow_real_models():
+        yield make
+    for model in made:
+        await model.aclose()
