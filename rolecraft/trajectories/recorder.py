@@ -33,8 +33,10 @@ class Log(Protocol):
     def add_message(self, message: Message, cause: int | None) -> int: ...
 
 
-def header(trajectory: str, **about: Any) -> dict[str, Any]:
+def header(trajectory: str, /, **about: Any) -> dict[str, Any]:
     """The first line of a journal: `about` holds what is known before the run (task, roles, …)."""
+    if taken := about.keys() & {"schema_version", "trajectory"}:
+        raise UsageError(f"`about` cannot hold {sorted(taken)}: the header has these already.")
     return {"schema_version": SCHEMA_VERSION, "trajectory": trajectory, **about}
 
 

@@ -88,7 +88,7 @@ events = plain_events | signals.map(signal_event)
 
 
 @given(st.lists(events, max_size=6), texts, st.dictionaries(texts, values, max_size=3))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_what_is_saved_is_loaded_again(
     tmp_path_factory: pytest.TempPathFactory, some: list[Event], name: str, about: dict[str, Any]
 ) -> None:
@@ -107,6 +107,7 @@ def test_what_is_saved_is_loaded_again(
 
 
 @given(events)
+@settings(deadline=None)
 def test_every_line_is_one_line_of_strict_json(event: Event) -> None:
     event.seq = 0
     line = encode_event(event)
@@ -131,6 +132,7 @@ def test_every_line_is_one_line_of_strict_json(event: Event) -> None:
     source=texts,
     reason=texts,
 ))  # fmt: skip
+@settings(deadline=None)
 def test_a_finding_comes_back_equal(finding: FailureFinding) -> None:
     assert decode_finding(parse_line(encode_finding(finding))) == finding
 

@@ -6,7 +6,7 @@ import html
 import re
 import time
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecraft.messages import Message
@@ -117,6 +117,7 @@ tricky = st.lists(
 
 
 @given(tricky, tricky)
+@settings(deadline=None)
 def test_no_text_can_break_out_of_its_label(text: str, name: str) -> None:
     name = name or "x"
     drawn = run_of(say(text, name, "B"), say(text, "B"), roles=[name]).sequence_diagram(width=500)

@@ -134,6 +134,8 @@ def test_a_bad_header_is_refused_before_a_file_is_made(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="`schema_version` is None"):
         Journal(tmp_path / "run.jsonl", {"task": "greet"})
     assert not (tmp_path / "run.jsonl").exists()
+    with pytest.raises(UsageError, match=r"cannot hold \['schema_version', 'trajectory'\]"):
+        header("run-7", trajectory="run-8", schema_version=2)
 
 
 @pytest.mark.parametrize(

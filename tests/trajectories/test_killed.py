@@ -103,7 +103,7 @@ def test_32_kills_at_random_points_lose_nothing_finished_and_corrupt_nothing(
         assert process.stdout is not None
         assert process.stderr is not None
         for kill in range(32):
-            target = size(journal) + rng.randrange(8_000)
+            target = size(journal) + rng.randrange(5_000)
             process.stdin.write("go\n")
             process.stdin.flush()
             child = int(process.stdout.readline() or process.stderr.read())
@@ -132,7 +132,7 @@ def test_32_kills_at_random_points_lose_nothing_finished_and_corrupt_nothing(
             assert len(indexed["events"]) == len(run.events)
             fresh.unlink()
         process.stdin.close()
-    assert known > 300, "the writers had time to do something"
+    assert known > 200, "the writers had time to do something"
 
 
 def test_a_kill_within_a_write_costs_the_line_being_written(tmp_path: Path) -> None:
