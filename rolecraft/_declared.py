@@ -50,7 +50,8 @@ class Declared:
             if _is_plain(cls.__dict__.get(name)) and _is_field(name, hints.get(name))
         ]
         cls._fields = tuple(dict.fromkeys([*inherited, *annotated, *plain]))
-        cls._positional = tuple(annotated) or cls._positional
+        if annotated and "_positional" not in cls.__dict__:
+            cls._positional = tuple(annotated)
         cls._required = tuple(name for name in cls._fields if not hasattr(cls, name))
         cls._mutable = tuple(
             name for name in cls._fields if isinstance(getattr(cls, name, None), (list, dict, set))

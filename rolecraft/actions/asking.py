@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, get_args, get_origin, overload
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, overload
 
 from rolecraft.errors import InvalidAnswer
 from rolecraft.messages import Message
 from rolecraft.models.base import Sampling, Session
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
@@ -120,10 +124,9 @@ async def _ask_choice(
 async def _ask_json(
     session: Session, prompt: str, returns: Any, sampling: Sampling | None, retries: int
 ) -> Any:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    adapter = TypeAdapter(returns)
-    schema = json.dumps(adapter.json_schema(), ensure_ascii=False)
+    adapter, schema = _validator(returns)
     prompt = f"{prompt}\n\nAnswer with JSON only, of this JSON Schema:\n{schema}"
     problem = ""
     for _ in range(retries + 1):
@@ -140,6 +143,15 @@ async def _ask_json(
         f"Model {session.model.name!r} gave no valid {getattr(returns, '__name__', returns)} in "
         f"{retries + 1} attempts ({problem}). Its last answer: {text!r}"
     )
+
+
+@lru_cache(maxsize=256)
+def _validator(returns: Any) -> tuple[TypeAdapter[Any], str]:
+    """What checks an answer of this type, and its JSON Schema as text. Slow to make."""
+    from pydantic import TypeAdapter
+
+    adapter = TypeAdapter(returns)
+    return adapter, json.dumps(adapter.json_schema(), ensure_ascii=False)
 
 
 def json_part(text: str) -> str:

@@ -1,7 +1,7 @@
 """How a role chooses its next action: by order, by its model, by a plan.
 
-An action that is placed and that nobody was told to run goes first, whoever placed it. A list
-that was swapped in during the run is worked off in order. Then the mode decides.
+An action that is placed and not yet taken goes first, whoever placed it. A list that was swapped
+in during the run is worked off in order. Then the mode decides.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Chooser:
 
 
 async def next_action(role: Role) -> bool:
-    """Place the cursor of `role` on its next action; False when there is none."""
+    """Place the cursor of `role` on its next action, to be run; False when there is none."""
     found = await _place(role)
-    role.rc.cursor.pending = False  # from here on, whoever asked has been told
+    role.rc.cursor.take()
     return found
 
 
@@ -47,9 +47,9 @@ async def _place(role: Role) -> bool:
     if cursor.in_order:
         if cursor.step():
             return True
-        cursor.in_order = False
         if not _model_chooses(role):
             return False  # also for a plan: it was one over the old list
+        cursor.in_order = False
     if not cursor.actions:
         raise NoActions(
             f"Role {role.name!r} has no actions. Set `actions = [...]` on its class, or pass "

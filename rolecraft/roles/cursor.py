@@ -24,11 +24,11 @@ class Cursor:
         self.actions: tuple[Action, ...] = ()
         self.place = -1
         self.pending = False
-        """True while the current action is placed and nobody has been told to run it."""
+        """True while the current action is placed and not yet taken."""
         self.in_order = False
         """A list that was swapped in during a run is worked off in order, whatever the mode."""
         self._next = 0
-        """Where `step` goes: behind the action that was placed last."""
+        """Where `step` goes: behind the action of the list that was taken last."""
         self._detour: Action | None = None
 
     @property
@@ -56,7 +56,9 @@ class Cursor:
                 f"{len(self.actions) - 1}."
             )
         self._detour = None
-        self.place, self._next, self.pending = place, place + 1, place >= 0
+        self.place, self.pending = place, place >= 0
+        if place < 0:
+            self._next = 0
 
     def rest(self) -> None:
         """Nothing to do now; `step` goes on where it was."""
@@ -71,11 +73,17 @@ class Cursor:
         self.rest()
         return False
 
+    def take(self) -> None:
+        """Somebody is about to run the current action: it will not be handed out again."""
+        self.pending = False
+        if self.place >= 0 and self._detour is None:
+            self._next = self.place + 1
+
     def start(self, action: Action) -> int:
-        """The action starts to run; its index, -1 if it is not the current one of the list."""
+        """An action starts to run; its index, -1 if it is not the current one of the list."""
         if action is not self.todo:
             return -1
-        self.pending = False
+        self.take()
         return self.place
 
     def replace(self, actions: Sequence[Action], *, in_order: bool) -> None:

@@ -67,6 +67,8 @@ class Role(_State, Asks, Declared):
     model: Model | str | None = None
     max_actions: int = 1000
 
+    _positional = ()  # too many to remember an order
+
     def __init__(self, *args: Any, **fields: Any) -> None:
         fields = self._named(args, fields)
         cls = type(self)
