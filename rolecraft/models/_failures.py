@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from typing import Any, Literal
 
 from rolecraft.models import _litellm
 from rolecraft.trajectories.events import Usage
@@ -83,29 +83,26 @@ class AttemptFailed(Exception):
 
 def read_failure(error: BaseException) -> Failure:
     """What `error`, raised by `litellm.acompletion` or by a time limit, means."""
-    import httpx
-    import openai
-
     litellm = _litellm.load()
     # Only httpx tells the truth: LiteLLM's own exceptions derive from openai's, with made-up
     # responses and statuses.
     chain = list(_chain(error))
     text = _text(chain)
     for link in chain:
-        if isinstance(link, httpx.HTTPStatusError):
-            return _of_status(link.response.status_code, text, error, link.response.headers)
-    for link in chain:
-        if isinstance(link, (TimeoutError, httpx.TimeoutException)):
-            return Failure(kind="timeout", text=text)
+        if _is(link, "HTTPStatusError"):
+            response: Any = link.response  # type: ignore[attr-defined]
+            return _of_status(response.status_code, text, error, response.headers)
+    if any(isinstance(link, TimeoutError) or _is(link, "TimeoutException") for link in chain):
+        return Failure(kind="timeout", text=text)
     for link in chain:
         if _cut_off(link):
             return Failure(kind="malformed", text=f"the answer was cut off: {_own_text(link)}")
-    if any(isinstance(link, httpx.TransportError) for link in chain):
+    if any(_is(link, "TransportError") for link in chain):
         return Failure(kind="connection", text=_own_text(chain[-1]))
     if isinstance(error, litellm.Timeout):
         return Failure(kind="timeout", text=text)
     if isinstance(error, litellm.AuthenticationError) or any(
-        type(link) is openai.OpenAIError for link in chain
+        type(link).__name__ == "OpenAIError" and _from(type(link), "openai") for link in chain
     ):
         return Failure(kind="key", text=text)
     if any(isinstance(link, json.JSONDecodeError) for link in chain):
@@ -183,11 +180,18 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _cut_off(link: BaseException) -> bool:
     """Whether the connection ended inside an answer: LiteLLM talks through aiohttp or httpx."""
-    import httpx
+    if _from(type(link), "aiohttp"):
+        return type(link).__name__ == "ClientPayloadError"
+    return _is(link, "RemoteProtocolError") and "complete message body" in str(link)
 
-    if type(link).__name__ == "ClientPayloadError":
-        return True
-    return isinstance(link, httpx.RemoteProtocolError) and "complete message body" in str(link)
+
+def _is(link: BaseException, name: str) -> bool:
+    """Whether it is an exception of httpx with that name, or of httpx2, which openai moves to."""
+    return any(kind.__name__ == name and _from(kind, "httpx") for kind in type(link).__mro__)
+
+
+def _from(kind: type, package: str) -> bool:
+    return kind.__module__.split(".")[0].rstrip("2") == package
 
 
 def _status(error: BaseException) -> int | None:

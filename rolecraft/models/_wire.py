@@ -68,7 +68,7 @@ def read_completion(response: Any) -> Completion:
         for index, call in enumerate(getattr(message, "tool_calls", None) or ())
     ]
     own = getattr(message, "provider_specific_fields", None) or {}
-    refusal = own.get("refusal") or ""
+    refusal = getattr(message, "refusal", None) or own.get("refusal") or ""
     finish = _finish(choices[0])
     return Completion(
         text=message.content or refusal,

@@ -50,7 +50,8 @@ class Retries:
         import tenacity
 
         def before_sleep(state: RetryCallState) -> None:
-            note(_failure(state), state.attempt_number, state.upcoming_sleep)
+            assert state.next_action is not None
+            note(_failure(state), state.attempt_number, state.next_action.sleep)
 
         return tenacity.AsyncRetrying(
             sleep=self.sleep,
