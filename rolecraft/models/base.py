@@ -15,6 +15,7 @@ from typing import Any, Literal
 from rolecraft.errors import UsageError
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models.budget import Budget
+from rolecraft.models.switch import check_allowed
 from rolecraft.trajectories.events import TokenSpan, Usage
 
 FinishReason = Literal[
@@ -37,6 +38,9 @@ class Sampling:
     seed: int | None = None
     choices: tuple[str, ...] | None = None
     """The answer is one of these. Local models can sample nothing else; API models are told."""
+
+
+DEFAULT_SAMPLING = Sampling()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +141,6 @@ class Session:
         the model cannot answer; the new messages then stay in the history. Raises `UsageError`,
         with the history as it was, while an earlier call is still waiting for its answer.
         """
-        from rolecraft.models.switch import check_allowed
-
         check_allowed(self.model)
         if self._asking:
             raise UsageError(
@@ -148,7 +150,7 @@ class Session:
         self._asking = True
         try:
             self.messages.extend(new_messages)
-            completion = await self._within_budget(tools, sampling or Sampling())
+            completion = await self._within_budget(tools, sampling or DEFAULT_SAMPLING)
         finally:
             self._asking = False
         answer = Message(completion.text, role="assistant")

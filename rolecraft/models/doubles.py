@@ -24,7 +24,8 @@ class ModelCall:
     """One call that a double received: who asked, with which whole conversation."""
 
     role: str
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
+    """As it was at the call; with `keep_calls=False` the session's own list, good during it."""
     tools: tuple[Tool, ...]
     sampling: Sampling
 
@@ -65,11 +66,14 @@ class FunctionModel(Model):
     async def _complete(
         self, session: Session, tools: Sequence[Tool], sampling: Sampling
     ) -> Completion:
-        call = ModelCall(session.role, tuple(session.messages), tuple(tools), sampling)
-        if self._keep_calls:
+        keep = self._keep_calls
+        # Without a copy a call costs the same at the first message and at the hundred-thousandth.
+        messages = tuple(session.messages) if keep else session.messages
+        call = ModelCall(session.role, messages, tuple(tools), sampling)
+        if keep:
             self.calls.append(call)
         answer = self._function(call)
-        if inspect.isawaitable(answer):
+        if not isinstance(answer, (Completion, str)) and inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, str):
             # Words stand in for tokens, so that limits and reports have something to count.

@@ -32,6 +32,7 @@ class AppendFile:
             raise self._error("cannot be opened", error) from error
         # Also closes, and with it unlocks, when the object is thrown away.
         self._close = weakref.finalize(self, os.close, self.fd)
+        self.closed = False
         try:
             lock(self.fd, wait=wait)
             self.size = os.fstat(self.fd).st_size
@@ -48,21 +49,18 @@ class AppendFile:
             self.close()
             raise self._error("cannot be locked", error) from error
 
-    @property
-    def closed(self) -> bool:
-        return not self._close.alive
-
     def close(self) -> None:
         """Release the file and its lock. Harmless when called twice."""
+        self.closed = True
         self._close()
 
     def append(self, data: bytes) -> None:
         """Write all of `data`, or nothing of it; after an error the file is closed."""
         try:
             # One call in all but a few cases, such as a disk that is almost full.
-            left = memoryview(data)
-            while left:
-                left = left[os.write(self.fd, left) :]
+            written = os.write(self.fd, data)
+            while written < len(data):
+                written += os.write(self.fd, memoryview(data)[written:])
             if self.fsync:
                 os.fsync(self.fd)
         except OSError as error:

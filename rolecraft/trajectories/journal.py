@@ -63,14 +63,16 @@ class Journal:
         """Append events, all with one write."""
         if self._file.closed:
             raise JournalError(self.path, "the journal is closed; open it again to go on.")
-        for expected, event in enumerate(events, self.next_seq):
+        expected = self.next_seq
+        for event in events:
             if event.seq != expected:
                 raise UsageError(
                     f"`{self.path}` continues at seq {expected}, got an event with seq "
                     f"{event.seq}. Record with `Recorder(journal, first=journal.next_seq)`."
                 )
+            expected += 1
         self._file.append(b"".join(map(encode_event, events)))
-        self.next_seq += len(events)
+        self.next_seq = expected
 
     def close(self) -> None:
         """Close the file and let others write it. Harmless when called twice."""
