@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -44,7 +44,3 @@ RoleModel = Annotated[
 Out = Annotated[
     Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Folder to write to.")
 ]
-
-
-def debugging(ctx: Any) -> bool:
-    return bool(ctx.meta.get(DEBUG))

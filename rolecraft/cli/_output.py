@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -126,11 +127,9 @@ class Output:
         rows: Sequence[Sequence[object]],
         *,
         numeric: int = 99,
-        caption: str = "",
     ) -> None:
         """A table for people; columns from number `numeric` on (0-based) are figures."""
-        table = Table(title=title, title_justify="left", title_style="bold", caption=caption)
-        table.caption_justify = "left"
+        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
         for index, name in enumerate(head):
             table.add_column(name, justify="right" if index >= numeric else "left", overflow="fold")
         for row in rows:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._coverage import coverage
 from rolecraft.cli._exits import ExitCode
+from rolecraft.cli._failures import coverage, failures_table
 from rolecraft.cli._models import Models
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output
@@ -61,7 +61,8 @@ async def _annotate(
                     continue
                 reports.append(report)
                 output.result(report.to_dict())
-                _table(report, output)
+                if not output.json:
+                    failures_table(report, output)
                 for problem in report.problems:
                     output.warn(problem)
     finally:
@@ -69,37 +70,9 @@ async def _annotate(
     return reports, broken
 
 
-def _table(report: Report, output: Output) -> None:
-    """The failures of one trace; then what else was decided, and what was not."""
-    from rolecraft.failure_taxonomy import MAST_V3, MODES
-
-    if not report.present:
-        output.say(f"{report.trace}: no failure found ({len(report.judged)} modes were judged)")
-        return
-    rows = [
-        [
-            MODES[finding.mode].name,
-            f"{finding.mode} {MAST_V3.code(finding.mode)}",
-            finding.role,
-            _events(finding.events),
-            finding.quote or finding.reason,
-            finding.source,
-        ]
-        for finding in report.present
-    ]
-    head = ["failure", "mode", "role", "events", "evidence", "found by"]
-    output.table(report.trace, head, rows)
-    if report.decisive is not None:
-        output.say(f"Decisive: {report.decisive.mode} at event {report.decisive.step}")
-
-
-def _events(events: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, events[:4]))
-    return shown if len(events) <= 4 else f"{shown}, … ({len(events)})"
-
-
 def _summary(reports: list[Report], broken: list[TraceError], output: Output) -> None:
     from rolecraft.failure_taxonomy import MAST_V3, MODES
+    from rolecraft.viewer.reading import count
 
     if reports:
         rows = []
@@ -108,10 +81,11 @@ def _summary(reports: list[Report], broken: list[TraceError], output: Output) ->
             for report in reports:
                 said = {finding.verdict for finding in report.findings if finding.mode == mode.id}
                 verdicts[next(v for v in verdicts if v in said)] += 1
-            rows.append([mode.name, f"{mode.id} {MAST_V3.code(mode.id)}", *verdicts.values()])
-        head = ["failure", "mode", "present", "absent", "not judged"]
+            rows.append([MAST_V3.code(mode.id), mode.id, *verdicts.values()])
+        head = ["code", "mode", "present", "absent", "not judged"]
         output.say()
-        output.table(f"{len(reports)} traces; codes of {MAST_V3.name}", head, rows, numeric=2)
+        title = f"{count(len(reports), 'trace')}; codes of {MAST_V3.name}"
+        output.table(title, head, rows, numeric=2)
         output.say(coverage(reports))
     if broken:
         output.say(f"{len(broken)} could not be read (see above).", style="yellow")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from rolecraft.cli._coverage import counts, coverage
 from rolecraft.cli._exits import ExitCode
+from rolecraft.cli._failures import counts, coverage
 from rolecraft.cli._options import Debug, Json, Out, Seed
 from rolecraft.cli._output import Output
 from rolecraft.cli._training import step_record, step_words, use_threads
@@ -208,8 +208,8 @@ def _examples(shown: _Shown) -> list[Example]:
     """Two failures of the untrained team, one for each role if there are such, and a success."""
     before, after = shown.before, shown.after
     chosen = [
-        ("Before training: the planner reads the wrong register", before, (0.0, None, 0.0)),
-        ("Before training: the executor adds wrongly", before, (None, 0.0, 0.0)),
+        ("Before training: the planner reads the wrong register", before, (0.0, 1.0, 0.0)),
+        ("Before training: the executor adds wrongly", before, (1.0, 0.0, 0.0)),
         ("After training", after, (1.0, 1.0, 1.0)),
     ]
     examples = []
@@ -228,12 +228,12 @@ def _examples(shown: _Shown) -> list[Example]:
     return examples
 
 
-def _first(played: _Played, wanted: tuple[float | None, ...]) -> tuple[Episode, Report] | None:
-    """The first episode whose register, sum and answer were as `wanted` (None: either way)."""
+def _first(played: _Played, wanted: tuple[float, ...]) -> tuple[Episode, Report] | None:
+    """The first episode whose register, sum and answer were as `wanted`."""
     for episode, report in zip(played.episodes, played.reports, strict=True):
         signals = {signal.name: signal.value for signal in episode.trajectory.signals}
         measured = (signals["relay.register"], signals["relay.sum"], signals["relay.correct"])
-        if all(want in (None, value) for want, value in zip(wanted, measured, strict=True)):
+        if measured == wanted:
             return episode, report
     return None
 

@@ -7,6 +7,7 @@ its own; heavy libraries are imported inside the commands, so that `--help` is q
 
 from __future__ import annotations
 
+import traceback
 from typing import Annotated, Any
 
 import typer
@@ -34,7 +35,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except RolecraftError as error:
             if ctx.meta.get(DEBUG):
-                raise
+                traceback.print_exc()
             typer.echo(f"rolecraft: {_one_line(error)}", err=True)
             raise typer.Exit(of_error(error)) from None
 

@@ -75,6 +75,8 @@ def run(
                 raise CommandLineError("Say what the team shall do: `--task TEXT`.")
             _prepare(found, models, _limits(rounds, usd), seed)
             found.env.journal = _reserve(journal, out, name)
+            if found.env.id == "run":  # nobody gave it a name of its own
+                found.env.id = found.env.journal.stem
             work = _run_team(found, task, models, output)
         else:
             models.check_roles(role.name for role in found.team())
@@ -86,7 +88,7 @@ def run(
         with user_errors("the run failed"):
             outcome = asyncio.run(work)
     outcome.report(output)
-    if outcome.stop not in _DONE or outcome.unheard:
+    if outcome.stop not in _DONE:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -98,8 +100,6 @@ class _Outcome:
     trajectory: Trajectory
     stop: str
     limit: str = ""
-    unheard: bool = False
-    """Nobody took the task up."""
     episode: Episode | None = None
 
     def report(self, output: Output) -> None:
@@ -108,6 +108,7 @@ class _Outcome:
         messages = list(self.trajectory.of("message"))
         said = messages[-1].content if len(messages) > 1 else ""
         record: dict[str, Any] = {
+            "trajectory": self.trajectory.id,
             "journal": str(self.journal),
             "stop": self.stop,
             "limit": self.limit,
@@ -126,12 +127,6 @@ class _Outcome:
         output.say()
         if self.limit:
             output.say(f"Limit reached: {self.limit}", style="yellow")
-        if self.unheard:
-            output.say(
-                "No role took the task up: none watches what the user says. Leave `watch` unset "
-                "on the role that begins, or add `UserRequirement` to it.",
-                style="yellow",
-            )
         if self.episode is not None:
             signals = ", ".join(f"{s.name} = {s.value:g}" for s in self.trajectory.signals)
             output.say(f"Reward {self.episode.reward.value:g} ({signals})")
@@ -181,7 +176,6 @@ async def _run_team(team: Team, task: str, models: Models, output: Output) -> _O
         trajectory=trajectory,
         stop=stop,
         limit=limit,
-        unheard=env.rounds == 0 and stop == "idle",
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rolecraft.cli._coverage import coverage
+from rolecraft.cli._failures import coverage, failures_table
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output
 
@@ -123,6 +123,7 @@ def _read_aloud(trajectory: Trajectory, report: Report | None, output: Output) -
         f"{count(len(trajectory.events), 'event')}."
     )
     if report is not None:
-        output.say(report.summary())
+        failures_table(report, output)
+        output.say(coverage([report]))
     for problem in trajectory.problems:
         output.say(f"Could not be read: {problem}", style="yellow")

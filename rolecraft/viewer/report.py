@@ -132,9 +132,10 @@ def trajectory_page(
             _roles(trajectory),
             *_signals(trajectory),
             element("h2", "Failures"),
-            element("p", judged or "Nobody looked for failures.") if not findings else None,
-            element("p", judged) if findings and judged else None,
-            _findings(findings) if findings else None,
+            element("p", judged) if judged else None,
+            _findings(findings)
+            if findings is not None
+            else element("p", "Nobody looked for failures.", class_="quiet"),
             element("h2", "What happened"),
             sequence_diagram(trajectory, findings or ()),
             _footer(made_by),
@@ -213,7 +214,7 @@ def _findings(findings: Sequence[FailureFinding]) -> Markup:
         [
             element("mark", finding.mode),
             finding.role,
-            ", ".join(map(str, finding.events)),
+            ",\u00a0".join(map(str, finding.events)),
             join(
                 [
                     element("q", finding.quote) if finding.quote else None,

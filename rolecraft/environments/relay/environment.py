@@ -10,7 +10,14 @@ from rolecraft.environments.relay.tasks import BASE
 from rolecraft.environments.task import Task, TaskEnvironment
 from rolecraft.messages import Message
 from rolecraft.roles import Role
-from rolecraft.trajectories.events import Signal, StopReason
+from rolecraft.trajectories.events import Event, Signal, StopReason
+
+CONSTRAINT = {
+    "name": "read_asked_register",
+    "text": "The planner reads the register that it is asked for.",
+    "mode": "task_spec",
+}
+"""The rule of the task that the environment watches."""
 
 
 class RelayEnvironment(TaskEnvironment):
@@ -19,6 +26,10 @@ class RelayEnvironment(TaskEnvironment):
     - `relay.correct`: the answer is `(value of the asked register + offset) mod 5`;
     - `relay.register`, of the planner: the asked register was read;
     - `relay.sum`, of the executor: the answer is right for the value that it was given.
+
+    That the register which was asked for is the one to read is a rule of the task, which the
+    environment also verifies as a constraint, for the failure taxonomy. A wrong sum is a wrong
+    answer and breaks no rule.
     """
 
     def __init__(self, task: Task, roles: Iterable[Role] = (), **options: Any) -> None:
@@ -26,6 +37,8 @@ class RelayEnvironment(TaskEnvironment):
         self.registers: dict[str, int] = task.data["registers"]
         self.asked: str = task.data["asked"]
         self.offset: int = task.data["offset"]
+        self.about.setdefault("goal", {"answer": "executor"})
+        self.about.setdefault("constraints", [CONSTRAINT])
 
     async def play(self) -> StopReason:
         reason = await super().play()
@@ -35,6 +48,8 @@ class RelayEnvironment(TaskEnvironment):
         value, answer = self._said(ReadRegister), self._said(AddOffset)
         right = (self.registers[self.asked] + self.offset) % BASE
         chosen = self._said(ChooseRegister)
+        if chosen is not None:
+            self._check_constraint(chosen)
         return [
             Signal(
                 "relay.register",
@@ -58,6 +73,16 @@ class RelayEnvironment(TaskEnvironment):
                 step=_event(answer),
             ),
         ]
+
+    def _check_constraint(self, chosen: Message) -> None:
+        data = {
+            "target": "register",
+            "passed": chosen.content == self.asked,
+            "constraint": CONSTRAINT["name"],
+            "mode": CONSTRAINT["mode"],
+            "role": "planner",
+        }
+        self.record(Event("verify", role="environment", cause=chosen.event, data=data))
 
     def _said(self, action: type) -> Message | None:
         for role in self.roles.values():

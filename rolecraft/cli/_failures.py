@@ -1,0 +1,64 @@
+"""Failures in words: what was found, and how many of the 14 modes were judged, by what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rolecraft.cli._output import Output
+    from rolecraft.failure_taxonomy import Report
+
+
+def coverage(reports: Sequence[Report]) -> str:
+    """One sentence over all traces: the modes that were decided in at least one, and by what."""
+    from rolecraft.failure_taxonomy import MODES
+
+    by: dict[str, dict[str, None]] = {}
+    for report in reports:
+        for mode, sources in report.judged.items():
+            by.setdefault(mode, {}).update(dict.fromkeys(sources))
+    text = f"{len(by)} of the {len(MODES)} modes were judged"
+    if len(reports) != 1:
+        text += f" in at least one of {len(reports)} traces"
+    if by:
+        listed = [f"{mode} by {' and '.join(by[mode])}" for mode in MODES if mode in by]
+        text += f": {'; '.join(listed)}"
+    return f"{text}."
+
+
+def counts(reports: Sequence[Report]) -> dict[str, int]:
+    """For each mode that is present somewhere, the number of traces in which it is."""
+    from rolecraft.failure_taxonomy import MODES
+
+    found = Counter(mode for report in reports for mode in {f.mode for f in report.present})
+    return {mode: found[mode] for mode in MODES if mode in found}
+
+
+def failures_table(report: Report, output: Output) -> None:
+    """The failures of one trace, for people."""
+    from rolecraft.failure_taxonomy import MAST_V3, MODES
+    from rolecraft.viewer.reading import count, shorten
+
+    judged = f"{count(len(report.judged), 'mode')} of {len(MODES)} judged"
+    if not report.present:
+        output.say(f"{report.trace}: no failure found, {judged}")
+        return
+    rows = [
+        [
+            f"{MODES[finding.mode].name}\n{MAST_V3.code(finding.mode)} {finding.mode}",
+            f"{finding.role}\n{_events(finding.events)}",
+            f"{shorten(finding.quote or finding.reason, 160)}\n({finding.source})",
+        ]
+        for finding in report.present
+    ]
+    found = count(len(report.present), "failure")
+    output.table(f"{report.trace}: {found}, {judged}", ["failure", "where", "evidence"], rows)
+    if report.decisive is not None:
+        output.say(f"Decisive: {report.decisive.mode} at event {report.decisive.step}\n")
+
+
+def _events(events: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, events[:4])) + (f", … ({len(events)})" if len(events) > 4 else "")
+    return f"{'event' if len(events) == 1 else 'events'} {shown}"

@@ -1,0 +1,158 @@
+"""How the tests run the command: in this process, or as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from rolecraft.cli.main import app
+
+TEAM = '''
+"""Two roles with scripted models."""
+
+from rolecraft import Action, FunctionModel, Limits, Role, ScriptedModel, Team
+
+
+class Draft(Action):
+    async def run(self, history):
+        print("user code prints")
+        return await self.ask(history[-1].content)
+
+
+class Review(Action):
+    async def run(self, history):
+        return f"reviewed: {history[-1].content}"
+
+
+class Writer(Role):
+    model = ScriptedModel(["a poem"] * 20)
+    actions = [Draft]
+
+
+class Reviewer(Role):
+    actions = [Review]
+    watch = [Draft]
+
+
+class Endless(Role):
+    """Answers itself for ever."""
+
+    actions = [Review]
+    watch = [Review]
+
+    async def _act(self):
+        message = await super()._act()
+        message.send_to = {"<self>"}
+        return message
+
+
+class Broken(Action):
+    async def run(self, history):
+        raise ValueError("the disk is on fire")
+
+
+def team():
+    return Team([Writer(), Reviewer()])
+
+
+def endless():
+    return Team([Endless(watch=None)])
+
+
+def costly():
+    return Team([Writer(), Reviewer()], limits=Limits(calls=0))
+
+
+def broken():
+    return Team([Role(name="Clumsy", actions=[Broken])])
+
+
+def deaf():
+    return Team([Reviewer(), Reviewer(name="Other")])
+
+
+def roles():
+    return [Writer(), Reviewer()]
+
+
+def with_arguments(model):
+    return team()
+
+
+async def later():
+    return team()
+
+
+def number():
+    return 3
+
+
+writer = Writer()
+answer = 42
+'''
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    """Each test in a folder of its own, and with a clean `sys.path` and `sys.modules` after it."""
+    monkeypatch.chdir(tmp_path)
+    modules, path = set(sys.modules), list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def team_file(tmp_path) -> Path:
+    path = tmp_path / "crew.py"
+    path.write_text(TEAM)
+    return path
+
+
+def _result(code: int, out: str, err: str) -> SimpleNamespace:
+    return SimpleNamespace(
+        code=code,
+        out=out,
+        err=err,
+        lines=[json.loads(line) for line in out.splitlines() if line.startswith("{")],
+    )
+
+
+@pytest.fixture
+def cli():
+    """`cli("run", ...)`: in this process. The result has `code`, `out`, `err`, `lines` (JSON)."""
+
+    def call(*arguments: object) -> SimpleNamespace:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return _result(result.exit_code, result.stdout, result.stderr)
+
+    return call
+
+
+@pytest.fixture
+def process():
+    """The same as a process of its own."""
+
+    def call(*arguments: object, **options) -> SimpleNamespace:
+        done = subprocess.run(
+            [sys.executable, "-m", "rolecraft.cli", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=300,
+            **options,
+        )
+        return _result(done.returncode, done.stdout, done.stderr)
+
+    return call

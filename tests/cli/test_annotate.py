@@ -1,0 +1,127 @@
+"""`rolecraft annotate`: the same as `annotate` in Python, for files and folders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from rolecraft.cli._exits import ExitCode
+from rolecraft.failure_taxonomy import MODES, annotate
+from rolecraft.trajectories import Event, Trajectory
+
+FINDING = {
+    "mode",
+    "code",
+    "code_system",
+    "verdict",
+    "role",
+    "events",
+    "quote",
+    "confidence",
+    "source",
+}
+
+
+@pytest.fixture
+def failed(tmp_path):
+    """A journal in which the environment saw a rule broken."""
+    events = [
+        Event("message", role="user", content="read b", to=("planner",)),
+        Event("message", role="planner", content="I read c", to=("<all>",), cause=0),
+        Event(
+            "verify",
+            role="environment",
+            data={"target": "read", "passed": False, "constraint": "read_b"},
+            cause=1,
+        ),
+        Event("stop", data={"reason": "idle"}),
+    ]
+    for seq, event in enumerate(events):
+        event.seq = seq
+    return Trajectory("failed", {"roles": [{"name": "planner"}]}, events).save(
+        tmp_path / "runs" / "failed.jsonl"
+    )
+
+
+def test_a_line_has_the_documented_fields(cli, failed):
+    result = cli("annotate", failed, "--json")
+    assert result.code == ExitCode.OK
+    (line,) = result.lines
+    assert line["trace"] == str(failed)
+    assert line["format"] == "rolecraft"
+    assert "task_spec" in line["judged"]
+    assert {finding["mode"] for finding in line["findings"]} == set(MODES)
+    for finding in line["findings"]:
+        assert set(finding) == FINDING
+    (present,) = [f for f in line["findings"] if f["verdict"] == "present"]
+    assert present["mode"] == "task_spec"
+    assert present["code"] == "1.1"
+    assert present["role"] == "planner"
+    assert present["events"][0] == 1
+    assert present["quote"] == "I read c"
+
+
+def test_it_says_the_same_as_python(cli, failed):
+    (line,) = cli("annotate", failed, "--json").lines
+    assert line == json.loads(asyncio.run(annotate(failed)).to_json())
+
+
+def test_people_get_a_table_and_how_many_modes_were_judged(cli, failed):
+    result = cli("annotate", failed)
+    assert "Disobey task specification" in result.out
+    assert "I read c" in result.out
+    assert "of the 14 modes were judged" in result.out
+    assert "task_spec by environment" in result.out
+
+
+def test_stdout_has_nothing_but_json(process, failed):
+    result = process("annotate", failed.parent, "--json")
+    assert len(result.out.splitlines()) == len(result.lines) == 1
+    assert "of the 14 modes were judged" in result.err
+
+
+def test_broken_files_are_reported_and_the_others_go_on(cli, failed):
+    (failed.parent / "empty.jsonl").write_text("")
+    (failed.parent / "odd.json").write_text('{"hello": 1}')
+    result = cli("annotate", failed.parent, "missing.jsonl", "--json")
+    assert result.code == ExitCode.INCOMPLETE
+    assert [line["trace"] for line in result.lines] == [str(failed)]
+    for name in ("empty.jsonl", "odd.json", "missing.jsonl"):
+        assert name in result.err
+    assert "3 could not be read" in result.err
+
+
+def test_a_broken_line_costs_that_line_only(cli, failed):
+    lines = failed.read_text().splitlines()
+    lines.insert(2, "{broken")
+    failed.write_text("\n".join(lines) + "\n")
+    result = cli("annotate", failed, "--json")
+    assert result.code == ExitCode.OK
+    assert len(result.lines) == 1
+    assert "failed.jsonl:3" in result.err
+
+
+def test_nothing_readable_is_an_error(cli, tmp_path):
+    assert cli("annotate", tmp_path / "nothing").code == ExitCode.ERROR
+
+
+def test_a_judge_that_names_no_model_is_wrong_usage(cli, failed):
+    result = cli("annotate", failed, "--judge", "somebody")
+    assert result.code == ExitCode.USAGE
+    assert "`--judge`" in result.err
+
+
+def test_a_judge_is_asked_about_what_is_open(cli, failed):
+    """Tests forbid real models: that this one is refused shows that it was asked."""
+    result = cli("annotate", failed, "--judge", "openai/gpt-4o-mini")
+    assert result.code == ExitCode.ERROR
+    assert "openai/gpt-4o-mini" in result.err
+
+
+def test_all_real_logs_are_read(cli, data_dir):
+    result = cli("annotate", data_dir / "who_and_when" / "Algorithm-Generated", "--json")
+    assert result.code == ExitCode.OK
+    assert len(result.lines) == 126
+    assert {line["format"] for line in result.lines} == {"who_and_when"}

@@ -1,0 +1,81 @@
+"""Output: JSON that every parser reads, and progress that needs no terminal."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rolecraft.cli._output import Output, printable
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.text(), st.floats() | st.text(st.characters()) | st.none()))
+def test_every_result_is_one_line_of_strict_json(capsys, record):
+    """Infinities and NaN become null, broken characters are escaped."""
+    Output(json=True).result(record)
+    out = capsys.readouterr().out
+    assert out.endswith("\n")
+    assert len(out.split("\n")) == 2
+
+    def refuse(constant: str):
+        raise AssertionError(constant)
+
+    assert json.loads(out, parse_constant=refuse).keys() == {
+        key.encode("utf-8", "backslashreplace").decode() for key in record
+    }
+
+
+def test_without_json_there_are_no_results(capsys):
+    Output(json=False).result({"a": 1})
+    assert capsys.readouterr().out == ""
+
+
+def test_with_json_what_people_read_goes_to_stderr(capsys):
+    output = Output(json=True)
+    output.say("hello")
+    output.table("title", ["a"], [["cell"]])
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "hello" in said.err
+    assert "cell" in said.err
+
+
+def test_without_json_it_goes_to_stdout(capsys):
+    Output(json=False).say("hello")
+    assert capsys.readouterr().out == "hello\n"
+
+
+def test_user_code_cannot_print_between_the_json_lines(capsys):
+    output = Output(json=True)
+    with output.user_code():
+        print("user")
+        output.result({"a": 1})
+    said = capsys.readouterr()
+    assert said.out == '{"a": 1}\n'
+    assert said.err == "user\n"
+
+
+def test_progress_without_a_terminal_is_a_line_at_every_tenth(capsys):
+    with Output(json=False).bar("Work", 40) as progress:
+        for number in range(40):
+            progress(f"at {number}")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert lines[0] == "Work: 4 of 40, at 3"
+    assert lines[-1] == "Work: 40 of 40, at 39"
+
+
+def test_progress_of_fewer_than_ten_steps_has_a_line_for_each(capsys):
+    with Output(json=False).bar("Work", 3) as progress:
+        for _ in range(3):
+            progress("")
+    assert capsys.readouterr().err.splitlines() == [f"Work: {n} of 3" for n in (1, 2, 3)]
+
+
+@given(st.text())
+def test_printable_text_keeps_words_and_drops_what_steers_terminals(text):
+    shown = printable(text)
+    assert len(shown) == len(text)
+    assert all(char.isprintable() or char in "\n\t" for char in shown)

@@ -1,0 +1,102 @@
+"""`rolecraft show`: a run for people to read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rolecraft.cli._exits import ExitCode
+from rolecraft.trajectories import Event, Trajectory, Usage
+
+
+@pytest.fixture
+def journal(tmp_path):
+    events = [
+        Event("message", role="user", content="A poem", to=("Writer",)),
+        Event("action", role="Writer", data={"action": "Draft"}, time=1, cause=0),
+        Event("model_call", role="Writer", content="Rain", usage=Usage(7, 3, 0.25), time=1),
+        Event("message", role="Writer", content="Rain\nand snow", to=("<all>",), time=1, cause=1),
+        Event("stop", data={"reason": "idle"}, time=1),
+    ]
+    for seq, event in enumerate(events):
+        event.seq = seq
+    return Trajectory("poem", {"task": {"prompt": "A poem"}}, events).save(tmp_path / "run.jsonl")
+
+
+def test_a_run_can_be_read_in_the_terminal(cli, journal):
+    out = cli("show", journal).out
+    for expected in ("poem", "round 1", "user says to Writer: A poem", "starts Draft", "and snow"):
+        assert expected in out
+    assert "Stopped: idle; 5 events." in out
+    assert out.index("A poem") < out.index("starts Draft") < out.index("and snow")
+    usage = next(line for line in out.splitlines() if line.split()[:2] == ["Writer", "1"])
+    assert usage.split() == ["Writer", "1", "7", "3", "$0.25"]
+
+
+def test_failures_are_looked_for_when_asked(cli, journal):
+    assert "14 modes" not in cli("show", journal).out
+    assert "of the 14 modes were judged" in cli("show", journal, "--failures").out
+
+
+def test_the_diagram_is_mermaid_and_nothing_else(cli, journal):
+    out = cli("show", journal, "--diagram").out
+    assert out.startswith("sequenceDiagram\n")
+    assert "->>" in out
+
+
+def test_the_page_is_written(cli, journal, tmp_path):
+    result = cli("show", journal, "--html", "pages/run.html", "--failures")
+    assert result.code == ExitCode.OK
+    page = (tmp_path / "pages" / "run.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "Rain" in page
+    assert "of the 14 modes were judged" in page
+
+
+def test_json_is_one_line(process, journal):
+    result = process("show", journal, "--json")
+    record = json.loads(result.out)
+    assert record["trajectory"] == "poem"
+    assert record["stop"] == "idle"
+    assert record["usage"] == {
+        "calls": 1,
+        "prompt_tokens": 7,
+        "completion_tokens": 3,
+        "usd": 0.25,
+    }
+
+
+def test_control_characters_of_strangers_do_not_reach_the_terminal(cli, journal):
+    """A log may hold escape sequences that retitle or clear a terminal."""
+    text = journal.read_text().replace("Rain", "\\u001b]0;owned\\u0007Rain")
+    journal.write_text(text)
+    out = cli("show", journal).out
+    assert "Rain" in out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+
+
+def test_markup_of_strangers_is_shown_as_it_is(cli, journal):
+    journal.write_text(journal.read_text().replace("Rain", "[bold red]Rain[/] :smile:"))
+    assert "[bold red]Rain[/] :smile:" in cli("show", journal).out
+
+
+def test_lines_that_could_not_be_read_are_named(cli, journal):
+    journal.write_text(journal.read_text() + "{broken\n")
+    assert "run.jsonl:7" in cli("show", journal).out
+
+
+def test_a_log_of_another_tool_can_be_shown(cli, data_dir):
+    log = data_dir / "who_and_when" / "Algorithm-Generated" / "1.json"
+    result = cli("show", log)
+    assert result.code == ExitCode.OK
+    turns = json.loads(log.read_text("utf-8"))["history"]
+    assert len(turns) == sum(line[:5].strip().isdigit() for line in result.out.splitlines())
+
+
+def test_a_page_that_cannot_be_written_is_named(cli, journal, tmp_path):
+    (tmp_path / "taken").write_text("")
+    result = cli("show", journal, "--html", "taken/run.html")
+    assert result.code == ExitCode.USAGE
+    assert "taken" in result.err
