@@ -28,8 +28,10 @@ class Bounds:
         """The bounds in a table that may have other keys."""
         return cls(_number(stated.get("at_least")), _number(stated.get("at_most")))
 
-    def hold(self, value: float) -> bool:
-        """True for a value within the bounds."""
+    def hold(self, value: object) -> bool | None:
+        """True for a value within the bounds, False outside, None for what is no number."""
+        if not isinstance(value, (int, float)):
+            return None
         return (self.at_least is None or value >= self.at_least) and (
             self.at_most is None or value <= self.at_most
         )

@@ -154,12 +154,12 @@ class Judge:
         """
         rows = [row for part in said if not isinstance(part, str) for row in part]
         present = [row for row in rows if row.verdict == "present"]
-        seen = any(row.verdict == "absent" for row in rows)
         if present and get_mode(mode).absence and len(said) > 1:
-            last = said[-1]
-            at_end = not isinstance(last, str) and last[0].verdict == "present"
-            if seen or not at_end:
+            seen = any(row.verdict == "absent" for row in rows)
+            at_end = said[-1]
+            if seen or isinstance(at_end, str) or at_end[0].verdict != "present":
                 return [self._unknown(mode, "the windows of a long trace disagree")]
+            present = at_end
         if present:
             return _distinct(present)
         if all(not isinstance(part, str) and part[0].verdict == "absent" for part in said):

@@ -106,12 +106,16 @@ class Report:
         if self.decisive is not None:
             role = f" by {self.decisive.role!r}" if self.decisive.role else ""
             lines.append(f"  decisive: {self.decisive.mode} at event {self.decisive.step}{role}")
-        lines += [f"  not judged: {mode}: {reason}" for mode, reason in self.unjudged.items()]
+        lines += [
+            f"  not judged: {', '.join(modes)}: {reason}"
+            for reason, modes in _grouped(self.unjudged).items()
+        ]
         if self.opinion is not None:
             lines.append(f"  {_about(self.opinion)}")
         if self.diagnostics:
             count = len(self.diagnostics)
-            lines.append(f"  diagnostics (no failure modes): {count} repeated texts")
+            texts = "text was" if count == 1 else "texts were"
+            lines.append(f"  diagnostics, no failure modes: {count} {texts} sent again")
         lines += [f"  could not be read: {problem}" for problem in self.problems]
         return "\n".join(lines)
 
@@ -123,11 +127,17 @@ def _coverage(judged: Mapping[str, Iterable[str]]) -> str:
     total = len(MODES)
     if not judged:
         return f"0 of the {total} modes were judged"
-    by: dict[str, list[str]] = {}
-    for mode, sources in judged.items():
-        by.setdefault(" and ".join(sources), []).append(mode)
+    by = _grouped({mode: " and ".join(sources) for mode, sources in judged.items()})
     listed = "; ".join(f"{', '.join(modes)} by {source}" for source, modes in by.items())
     return f"{len(judged)} of the {total} modes were judged ({listed})"
+
+
+def _grouped(said: Mapping[str, str]) -> dict[str, list[str]]:
+    """The modes of which the same is said."""
+    by: dict[str, list[str]] = {}
+    for mode, text in said.items():
+        by.setdefault(text, []).append(mode)
+    return by
 
 
 def _where(finding: FailureFinding) -> str:

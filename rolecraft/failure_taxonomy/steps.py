@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Literal
 
-from rolecraft.failure_taxonomy.view import TraceView, sounds_like_reading
+from rolecraft.failure_taxonomy.view import TraceView, fingerprint, sounds_like_reading
 from rolecraft.trajectories.events import Event
 
 
@@ -42,12 +41,6 @@ class Step:
     @property
     def outcome(self) -> tuple[bytes, ...]:
         return tuple(self.left)
-
-
-def digest(*parts: str) -> bytes:
-    """A short fingerprint of texts in which runs of white space count as one space."""
-    text = "\0".join(" ".join(part.split()) for part in parts)
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
 def _canonical(value: Any) -> str:
@@ -89,25 +82,25 @@ def find_steps(view: TraceView) -> list[Step]:
                 if executed is not None:
                     steps.append(executed)
             else:
-                _finish(step_or_none, event, at)
+                _finish(view, step_or_none, at)
                 around = acting.get(step_or_none.role)
                 if around is not None:
                     around.end = at
         elif event.role in acting:
-            _leave(acting[event.role], event, at)
+            _leave(view, acting[event.role], at)
     steps.sort(key=lambda step: step.start)
     return [step for step in steps if step.role in view.team]
 
 
 def _action(event: Event, at: int) -> Step:
     name = str(event.data.get("action", ""))
-    key = digest("action", event.role, name, _canonical(event.data.get("fields")))
+    key = fingerprint("action", event.role, name, _canonical(event.data.get("fields")))
     return Step(event.role, "action", name, key, at, at)
 
 
 def _tool(event: Event, at: int, *, nested: bool) -> Step:
     name = str(event.data.get("tool", ""))
-    key = digest("tool", event.role, name, _canonical(event.data.get("arguments")))
+    key = fingerprint("tool", event.role, name, _canonical(event.data.get("arguments")))
     reads = event.data.get("read_only")
     return Step(
         event.role,
@@ -128,35 +121,35 @@ def _executed(view: TraceView, result: Event, at: int) -> Step | None:
     if arguments is None or author is None:
         return None
     name = str(result.data.get("tool", ""))
-    key = digest("code", author.role, name, _canonical(arguments))
+    key = fingerprint("code", author.role, name, _canonical(arguments))
     step = Step(author.role, "code", name, key, view.position[author.seq], at)
-    _finish(step, result, at)
+    _finish(view, step, at)
     return step
 
 
-def _finish(step: Step, result: Event, at: int) -> None:
+def _finish(view: TraceView, step: Step, at: int) -> None:
     step.end, step.finished = at, True
-    step.failed = result.data.get("ok") is False
-    step.left.append(digest("result", result.content))
+    step.failed = view.events[at].data.get("ok") is False
+    step.left.append(b"result" + view.texts[at])
 
 
-def _leave(step: Step, event: Event, at: int) -> None:
+def _leave(view: TraceView, step: Step, at: int) -> None:
     """Note what an action leaves."""
-    if event.kind == "message":
-        step.left.append(digest("message", event.content))
+    event = view.events[at]
+    if event.kind in ("thought", "model_call"):
+        step.end = at
+    elif event.kind in ("message", "error"):
+        _note(step, at, event.kind.encode() + view.texts[at])
+        step.failed = step.failed or event.kind == "error"
     elif event.kind == "artifact" and event.artifact is not None:
-        step.left.append(digest("artifact", event.artifact.name, event.artifact.sha256))
+        _note(step, at, fingerprint("artifact", event.artifact.name, event.artifact.sha256))
     elif event.kind == "verify":
-        step.left.append(
-            digest("verify", str(event.data.get("target")), str(event.data.get("passed")))
-        )
-    elif event.kind == "error":
-        step.failed = True
-        step.left.append(digest("error", event.content))
-    else:
-        if event.kind in ("thought", "model_call"):
-            step.end = at
-        return
+        found = str(event.data.get("target")), str(event.data.get("passed"))
+        _note(step, at, fingerprint("verify", *found))
+
+
+def _note(step: Step, at: int, left: bytes) -> None:
+    step.left.append(left)
     step.finished, step.end = True, at
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.failure_taxonomy.goals import Goal
@@ -47,6 +48,12 @@ def sounds_like_reading(name: str) -> bool:
     return bool(words) and _READING.match(words[0]) is not None
 
 
+def fingerprint(*parts: str) -> bytes:
+    """Equal for texts that differ in white space only, and for no others."""
+    text = "\0".join([" ".join(part.split()) for part in parts])
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+
+
 class TraceView:
     """One trajectory, for all detectors."""
 
@@ -67,6 +74,11 @@ class TraceView:
     def position(self) -> dict[int, int]:
         """Position of each sequence number."""
         return {event.seq: at for at, event in enumerate(self.events)}
+
+    @cached_property
+    def texts(self) -> list[bytes]:
+        """A fingerprint of each event's content, in which runs of white space are one space."""
+        return [fingerprint(event.content) for event in self.events]
 
     @cached_property
     def goal(self) -> Goal:

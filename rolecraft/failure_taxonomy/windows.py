@@ -13,9 +13,11 @@ from typing import Any
 
 from rolecraft.errors import UsageError
 from rolecraft.failure_taxonomy.evidence import quotable
-from rolecraft.failure_taxonomy.steps import digest
 from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView
 from rolecraft.trajectories.events import Event
+
+_OF_A_ROLE = ("profile", "goal", "constraints", "desc", "system", "actions")
+"""What of a role's description a judge sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,15 @@ def _step_back(pieces: list[Piece], start: int, end: int, overlap: int) -> int:
 
 def visible(view: TraceView) -> Iterator[Event]:
     """The events that a judge sees."""
-    said = {(event.role, digest(event.content)) for event in view.events if event.kind == "message"}
-    for event in view.events:
+    said = {
+        (event.role, text)
+        for event, text in zip(view.events, view.texts, strict=True)
+        if event.kind == "message"
+    }
+    for at, event in enumerate(view.events):
         if event.kind == "signal" or (event.kind == "verify" and event.role in OUTSIDE):
             continue  # outcomes, measured for grading
-        if event.kind == "model_call" and (event.role, digest(event.content)) in said:
+        if event.kind == "model_call" and (event.role, view.texts[at]) in said:
             continue  # the message says it again
         if quotable(event).strip() or event.kind in ("message", "reset", "truncate", "tool_result"):
             yield event
@@ -126,10 +132,8 @@ def _preamble(view: TraceView) -> Iterator[Piece]:
     if isinstance(prompt, str) and prompt:
         yield Piece("task", prompt)
     for role in view.described:
-        described = "\n".join(
-            f"{key}: {role[key]}" for key in ("profile", "goal", "system") if role.get(key)
-        )
-        yield Piece(" ".join(f"role {role.get('name')}".split()), described)
+        described = [f"{key}: {role[key]}" for key in _OF_A_ROLE if role.get(key)]
+        yield Piece(" ".join(f"role {role.get('name')}".split()), "\n".join(described))
     for text in _constraints(view.about.get("constraints")):
         yield Piece("constraint", text)
 

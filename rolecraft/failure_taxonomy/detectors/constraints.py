@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rolecraft.errors import TraceError, UnknownName
 from rolecraft.failure_taxonomy.detectors.base import Detector
 from rolecraft.failure_taxonomy.evidence import quotable
 from rolecraft.failure_taxonomy.goals import Bounds
@@ -81,7 +82,7 @@ class Constraints(Detector):
 def watches(view: TraceView) -> Iterator[Watch]:
     """Every look at a constraint that the trace records, in order.
 
-    Raises `UnknownName` for a mode that does not exist.
+    Raises `TraceError` for a mode that does not exist.
     """
     listed = _listed(view)
     by_name = {str(entry.get("name")): entry for entry in listed}
@@ -92,13 +93,16 @@ def watches(view: TraceView) -> Iterator[Watch]:
             name = str(event.data.get("constraint") or event.data.get("target") or "unnamed")
             entry: dict[str, Any] = {**by_name.get(name, {}), **event.data}
             kept = event.data.get("passed")
-        elif event.kind == "signal" and event.data.get("name") in by_signal:
-            entry = by_signal[event.data["name"]]
+        elif event.kind == "signal" and str(event.data.get("name")) in by_signal:
+            entry = by_signal[str(event.data["name"])]
             name = str(entry.get("name") or entry["signal"])
-            kept = Bounds.of(entry).hold(float(event.data["value"]))
+            kept = Bounds.of(entry).hold(event.data.get("value"))
         else:
             continue
-        mode = get_mode(str(entry.get("mode") or "task_spec")).id
+        try:
+            mode = get_mode(str(entry.get("mode") or "task_spec")).id
+        except UnknownName as error:
+            raise TraceError(view.trajectory.id, f"constraint `{name}`: {error}") from None
         role = str(event.data.get("role") or "") or _answerable(event, deed)
         yield Watch(name, mode, role, kept if isinstance(kept, bool) else None, event, deed)
 

@@ -86,11 +86,12 @@ def _actions_not_begun(view: TraceView) -> Iterator[tuple[Event | None, str]]:
     swapped: dict[str, tuple[Event, list[str]]] = {}
     for event in view.events:
         if event.kind == "action_swap":
-            swapped[event.role] = event, [str(name) for name in event.data.get("actions", ())]
+            names = event.data.get("actions")
+            swapped[event.role] = event, list(map(str, names)) if isinstance(names, list) else []
         elif event.kind == "action" and event.role in swapped:
-            left = swapped[event.role][1]
-            if event.data.get("action") in left:
-                left.remove(event.data["action"])
+            left, done = swapped[event.role][1], str(event.data.get("action"))
+            if done in left:
+                left.remove(done)
     for role, (event, left) in swapped.items():
         if left:
             yield event, f"`{role}` did not begin {', '.join(f'`{name}`' for name in left)}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.evidence import excerpt
-from rolecraft.failure_taxonomy.steps import digest
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.trajectories.trajectory import Trajectory
 
@@ -33,7 +32,7 @@ def repeated_text(trajectory: Trajectory | TraceView) -> list[Diagnostic]:
     said: dict[tuple[str, bytes], list[int]] = {}
     for at, event in enumerate(view.events):
         if event.kind == "message" and len(event.content.strip()) >= SHORTEST:
-            said.setdefault((event.role, digest(event.content)), []).append(at)
+            said.setdefault((event.role, view.texts[at]), []).append(at)
     return [
         Diagnostic(
             "repeated_text",

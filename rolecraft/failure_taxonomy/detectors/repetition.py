@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
-from rolecraft.failure_taxonomy.steps import Step, digest
+from rolecraft.failure_taxonomy.steps import Step
 from rolecraft.failure_taxonomy.view import TraceView
-from rolecraft.trajectories.events import FailureFinding
+from rolecraft.messages import ALL, USER
+from rolecraft.trajectories.events import Event, FailureFinding
 
 
 class Repetition(Detector):
@@ -102,6 +103,7 @@ class _News:
         self._said_to_all: dict[str, list[int]] = {role: [] for role in view.team}
         self._learned: dict[str, list[int]] = {role: [] for role in view.team}
         self._starts: dict[str, list[int]] = {role: [] for role in view.team}
+        self._heard: set[tuple[str, bytes]] = set()
         self._read_events(view)
         self._read_steps(steps)
 
@@ -120,18 +122,11 @@ class _News:
         return _count(self._starts[after.role], before.end + 1, after.start) > 0
 
     def _read_events(self, view: TraceView) -> None:
-        heard: set[bytes] = set()
         verdicts: dict[str, object] = {}
         changed = {at for places in view.artifact_changes.values() for at in places}
         for at, event in enumerate(view.events):
             if event.kind == "message":
-                if event.role not in view.team:
-                    self._everyone.append(at)
-                    continue
-                said = digest(event.content)
-                if said not in heard:
-                    heard.add(said)
-                    self._tell(view, at)
+                self._read_message(view, event, at)
             elif event.kind == "artifact":
                 if at in changed:
                     self._everyone.append(at)
@@ -143,18 +138,28 @@ class _News:
                     self._everyone.append(at)
             elif event.kind in ("approval", "resume", "fork"):
                 self._everyone.append(at)
-            elif event.kind in ("reset", "truncate", "action_swap"):
-                self._told.setdefault(event.role, []).append(at)
+            elif event.kind in ("reset", "truncate", "action_swap") and event.role in self._told:
+                self._told[event.role].append(at)
 
-    def _tell(self, view: TraceView, at: int) -> None:
-        event = view.events[at]
+    def _read_message(self, view: TraceView, event: Event, at: int) -> None:
+        """What the user says always counts; what others say, to whom has not heard it before."""
+        said = view.texts[at]
+        if event.role == USER:
+            self._everyone.append(at)
+            return
         receivers = view.receivers(event)
         if receivers is None:
-            self._told_all.append(at)
-            self._said_to_all[event.role].append(at)
+            if (ALL, said) not in self._heard:
+                self._told_all.append(at)
+                if event.role in self._said_to_all:
+                    self._said_to_all[event.role].append(at)
+            self._heard.add((ALL, said))
             return
         for role in receivers - {event.role}:
-            self._told[role].append(at)
+            if (ALL, said) not in self._heard and (role, said) not in self._heard:
+                self._told[role].append(at)
+            self._heard.add((role, said))
+        self._heard.add((event.role, said))
 
     def _read_steps(self, steps: list[Step]) -> None:
         seen: set[tuple[bytes, tuple[bytes, ...]]] = set()

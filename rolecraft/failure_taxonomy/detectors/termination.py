@@ -165,7 +165,7 @@ def _while_reached(view: TraceView) -> list[tuple[int, int]]:
     for at, event in enumerate(view.events):
         if event.kind == "signal" and event.data.get("name") == view.goal.signal:
             measured = view.position.get(event.cause, at) if event.cause is not None else at
-            results.append((measured, view.goal.bounds.hold(float(event.data["value"]))))
+            results.append((measured, view.goal.bounds.hold(event.data.get("value")) is True))
     return _spans(results, len(view.events))
 
 

@@ -14,6 +14,8 @@ from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.trajectories.events import FailureFinding
 
 MODE = "verification.absent"
+ANSWER = ""
+"""Name of a delivery that is no artifact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,15 @@ class VerificationAbsent(Detector):
             [handed_over, view.stop],
             role=handed_over.role,
             quote_of=handed_over,
-            reason=(
-                f"{', '.join(f'`{delivery.name}`' for delivery in open_ones)}: no check between "
-                f"the last change and the end"
-            ),
+            reason=f"nobody checked {_named(open_ones)}",
         )
+
+
+def _named(deliveries: list[Delivery]) -> str:
+    names = [delivery.name for delivery in deliveries]
+    if names == [ANSWER]:
+        return "the answer"
+    return f"the last form of {', '.join(f'`{name}`' for name in names)}"
 
 
 def _deliveries(view: TraceView) -> list[Delivery]:
@@ -89,14 +95,14 @@ def _deliveries(view: TraceView) -> list[Delivery]:
         event = view.events[at]
         if event.kind == "message" and event.role in by:
             # The check of an answer may come before the message that gives it.
-            return [Delivery("answer", at, bool(view.checks))]
+            return [Delivery(ANSWER, at, bool(view.checks))]
     return []
 
 
 def _checked(view: TraceView, name: str, changed: int) -> bool:
     """True if the team checked this artifact, or the whole work, after its last change."""
     for at in view.checks:
-        target = view.events[at].data.get("target")
+        target = str(view.events[at].data.get("target"))
         if at > changed and (target == name or target not in view.artifact_changes):
             return True
     return False

@@ -10,14 +10,25 @@ from rolecraft.trajectories.trajectory import Trajectory
 NAME = "rolecraft"
 
 
+LINES = 20
+"""So many lines are looked at: the first ones may be broken, and the others still count."""
+
+
 def _recognises(source: Source) -> bool:
-    first = source.head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+    lines = source.head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return any(map(_is_ours, lines[:LINES]))
+
+
+def _is_ours(line: bytes) -> bool:
+    """True for a header or an event."""
     try:
-        header = json.loads(first)
+        record = json.loads(line)
     except (ValueError, RecursionError):
-        # A header of more bytes than were read, or a broken one: its beginning must do.
-        return b'"schema_version"' in first[:200] and b'"trajectory"' in first[:200]
-    return isinstance(header, dict) and "schema_version" in header and "trajectory" in header
+        # A header that is longer than what was read, or that was cut off: its beginning must do.
+        return line.startswith(b'{"schema_version":') and b'"trajectory":' in line[:200]
+    if not isinstance(record, dict):
+        return False
+    return {"schema_version", "trajectory"} <= record.keys() or {"seq", "kind"} <= record.keys()
 
 
 def _load(source: Source) -> Trajectory:
