@@ -62,7 +62,7 @@ def make_project(folder: Path) -> Path:
     existed = folder.is_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _copy(resources.files("rolecraft.cli").joinpath("templates"), folder, name)
+        _copy(resources.files("rolecraft.cli").joinpath("project-template"), folder, name)
     except OSError as error:
         if not existed:
             shutil.rmtree(folder, ignore_errors=True)  # half a project is worse than none

@@ -122,7 +122,7 @@ def test_a_file_of_that_name_is_refused(cli, tmp_path):
 
 def test_templates_are_no_code_of_rolecrafts():
     """Their ending keeps linters, type checkers and importers off them."""
-    root = resources.files("rolecraft.cli").joinpath("templates")
+    root = resources.files("rolecraft.cli").joinpath("project-template")
     waiting, files = [root], []
     while waiting:
         for item in waiting.pop().iterdir():
