@@ -92,7 +92,7 @@ class Budget:
                 f"{model.name!r}. Give it `prices=(usd_per_prompt_token, usd_per_answer_token)`, "
                 f"or limit `tokens` or `calls` instead."
             )
-        hold = Hold(usd or 0.0, tokens, 1)
+        hold = Hold(usd or 0.0, max(tokens, 1), 1)  # whatever the estimate, a call uses something
         outermost = self._chain[-1]
         if not self._has_room(model, hold) or outermost._queue:
             await self._turn(model, hold)
@@ -149,11 +149,11 @@ class Budget:
 
     def _fits(self, model: Model, hold: Hold) -> bool:
         limits, spent, held = self.limits, self.spent, self._held
-        whose = f" of {self.name}" if self.name else ""
+        whose = f" for {self.name}" if self.name else ""
         # A call costs one call, no less: no answer of the others will make room for it.
         if limits.calls is not None and spent.calls + held.calls >= limits.calls:
             raise LimitReached(
-                f"The limit{whose} of {limits.calls} model calls is used up.",
+                f"The limit of {limits.calls} model calls{whose} is used up.",
                 limit="calls",
                 allowed=limits.calls,
                 used=spent.calls + held.calls,
@@ -164,7 +164,7 @@ class Budget:
             allowed = limits.usd + _ROUNDING_USD
             if used + hold.usd > allowed:
                 raise LimitReached(
-                    f"The limit{whose} of ${limits.usd:g} does not cover the next call of "
+                    f"The limit of ${limits.usd:g}{whose} does not cover the next call of "
                     f"{model.name!r}: ${used:.6f} is spent and it may cost ${hold.usd:.6f}. "
                     f"`Sampling(max_tokens=...)` lowers what it may cost.",
                     limit="usd",
@@ -174,17 +174,16 @@ class Budget:
             fits = used + held.usd + hold.usd <= allowed
         if limits.tokens is not None:
             tokens = spent.prompt_tokens + spent.completion_tokens
-            need = max(hold.tokens, 1)
-            if tokens + need > limits.tokens:
+            if tokens + hold.tokens > limits.tokens:
                 raise LimitReached(
-                    f"The limit{whose} of {limits.tokens} tokens does not cover the next call of "
-                    f"{model.name!r}: {tokens} are used and it may use {need}. "
+                    f"The limit of {limits.tokens} tokens{whose} does not cover the next call of "
+                    f"{model.name!r}: {tokens} are used and it may use {hold.tokens}. "
                     f"`Sampling(max_tokens=...)` lowers what it may use.",
                     limit="tokens",
                     allowed=limits.tokens,
                     used=tokens,
                 )
-            fits = fits and tokens + held.tokens + need <= limits.tokens
+            fits = fits and tokens + held.tokens + hold.tokens <= limits.tokens
         return fits
 
     def __repr__(self) -> str:

@@ -323,7 +323,7 @@ plans = st.builds(
 @given(
     calls=st.lists(plans, max_size=25),
     usd=st.sampled_from([0.0, 0.3, 1.0, 2.5]),
-    tokens=st.sampled_from([None, 0, 30, 200]),
+    tokens=st.sampled_from([None, 0, 3, 30, 200]),
     most_calls=st.sampled_from([None, 3]),
 )
 def test_random_concurrent_calls_never_cross_a_limit_and_never_hang(calls, usd, tokens, most_calls):
