@@ -257,6 +257,12 @@ class Score:
         """Share of the runs without the failure in which it was seen all the same."""
         return len(self.invented) / self.clean if self.clean else 0.0
 
+    @property
+    def precision(self) -> float:
+        """Share of the failures seen that were there; 1 if none was seen."""
+        seen = self.found + len(self.invented)
+        return self.found / seen if seen else 1.0
+
     def add(
         self, detector: Detector, mode: str, trajectory: Trajectory, *, planted: bool, name: str
     ) -> None:

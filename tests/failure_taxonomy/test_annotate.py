@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,21 @@ async def test_a_relay_run_that_reads_the_asked_register_breaks_no_rule() -> Non
     report = await annotate(await RelayEnvironment(task, relay_team(), model=model).episode())
     assert {finding.mode for finding in report.present} == {"verification.absent"}
     assert "all watched constraints were kept" in report.unjudged["task_spec"]
+
+
+async def test_random_relay_runs_break_the_rule_exactly_when_another_register_is_read() -> None:
+    draw = random.Random(0)
+    broken = 0
+    for task in RelayTasks().sample(60, seed=1):
+        read, said = draw.choice("abcd"), draw.choice("01234")
+        model = ScriptedModel(per_role={"planner": [read], "executor": [said]})
+        report = await annotate(await RelayEnvironment(task, relay_team(), model=model).episode())
+        modes = [finding.mode for finding in report.present]
+        assert ("task_spec" in modes) == (read != task.data["asked"])
+        assert "verification.absent" in modes
+        assert not {"repetition", "termination_unaware", "premature_end"} & set(modes)
+        broken += "task_spec" in modes
+    assert 30 < broken < 60
 
 
 # --- the decisive failure -------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rolecraft.failure_taxonomy import Detector, annotate
+from rolecraft.failure_taxonomy.detectors.base import CONFIDENCE
 from rolecraft.failure_taxonomy.planting import Score, Script, Turn, Use
 
 Family = Callable[[Any], Script]
@@ -108,5 +109,6 @@ def holds() -> Callable[[Score], None]:
         assert score.clean >= 60
         assert score.recall >= 0.95, score.missed
         assert score.false_positives <= 0.02, score.invented
+        assert score.precision >= CONFIDENCE  # what its findings claim
 
     return check
