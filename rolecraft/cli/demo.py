@@ -57,12 +57,17 @@ def demo(
     head = [f"of {tasks} tasks each", "before", "after"]
     output.table("Before and after training", head, rows, numeric=1)
     output.say(coverage([*before.reports, *after.reports]))
-    output.say(f"Training took {shown.training.cpu_seconds:.1f} CPU-seconds. Report: {report}")
+    training = shown.training
+    output.say(
+        f"Training took {len(training.records)} steps and {training.cpu_seconds:.1f} CPU-seconds; "
+        f"mean reward of the last ten steps: {training.mean_reward():.3f}."
+    )
+    output.say(f"Report: {report}")
     output.result(
         {
             "success_before": before.success,
             "success_after": after.success,
-            "train_cpu_seconds": round(shown.training.cpu_seconds, 3),
+            "train_cpu_seconds": round(training.cpu_seconds, 3),
             "failures_before": before.failures,
             "failures_after": after.failures,
             "report": str(report),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -239,3 +242,33 @@ def test_an_unknown_role_of_a_scenario_is_named(cli, scenario_file):
     result = cli("run", "game.py:game", "--role-model", "planer=openai/x")
     assert result.code == ExitCode.USAGE
     assert "Did you mean 'planner'" in result.err
+
+
+WAITING = """
+import asyncio, sys
+from rolecraft import Action, Role
+
+class Wait(Action):
+    async def run(self, history):
+        print("waiting", file=sys.stderr, flush=True)
+        await asyncio.Event().wait()
+
+class Patient(Role):
+    actions = [Wait]
+"""
+
+
+def test_an_interrupted_run_leaves_its_journal_and_its_own_exit_code(tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    command = [sys.executable, "-m", "rolecraft.cli", "run", "waiting.py:Patient", "--task", "x"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        while running.stderr.readline().strip() != b"waiting":
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=60)
+    assert running.returncode == ExitCode.INTERRUPTED
+    assert b"Traceback" not in told
+    assert b"runs/Patient.jsonl" in told
+    trajectory = Trajectory.load("runs/Patient.jsonl")
+    assert [event.role for event in trajectory.of("message")] == ["user"]
+    assert trajectory.stop_reason == "cancelled"
