@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from rolecraft.errors import UnexpectedModelCall, UsageError
 from rolecraft.messages import Message
@@ -56,12 +57,14 @@ class FunctionModel(Model):
         """Every call so far, oldest first; empty with `keep_calls=False`."""
         self._function = function
         self._keep_calls = keep_calls
+        self._counted: WeakKeyDictionary[Session, tuple[int, int]] = WeakKeyDictionary()
+        """For each session: how many of its messages are counted, and their words."""
 
     def estimate_tokens(
         self, session: Session, sampling: Sampling, tools: Sequence[Tool] = ()
     ) -> int:
         """The words of the prompt, and `max_tokens` for the answer where it is set."""
-        return _words(session.messages) + (sampling.max_tokens or 0)
+        return self._words(session) + (sampling.max_tokens or 0)
 
     async def _complete(
         self, session: Session, tools: Sequence[Tool], sampling: Sampling
@@ -77,7 +80,7 @@ class FunctionModel(Model):
             answer = await answer
         if isinstance(answer, str):
             # Words stand in for tokens, so that limits and reports have something to count.
-            usage = Usage(_words(call.messages), answer.count(" ") + 1, 0.0)
+            usage = Usage(self._words(session), answer.count(" ") + 1, 0.0)
             return Completion(text=answer, usage=usage)
         if not isinstance(answer, Completion):
             raise UsageError(
@@ -85,6 +88,14 @@ class FunctionModel(Model):
                 f"Return a str or a `Completion`."
             )
         return answer
+
+    def _words(self, session: Session) -> int:
+        """Words of the conversation. It only grows, so that each message is counted once."""
+        counted, words = self._counted.get(session, (0, 0))
+        for message in session.messages[counted:]:
+            words += message.content.count(" ") + 1
+        self._counted[session] = (len(session.messages), words)
+        return words
 
 
 class ScriptedModel(FunctionModel):
@@ -151,7 +162,3 @@ def _script(replies: Iterable[Reply]) -> list[Reply]:
                 f"A reply of a script is a str, a `Completion` or an exception, got {reply!r}."
             )
     return script
-
-
-def _words(messages: Iterable[Message]) -> int:
-    return sum(message.content.count(" ") + 1 for message in messages)

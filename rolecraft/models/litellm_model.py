@@ -152,7 +152,8 @@ class LiteLLMModel(Model):
             completion: Completion = await retrying(attempt)
         except AttemptFailed as error:
             if error.failure.kind == "filtered":
-                usage = replace(wasted, calls=1)
+                # Nothing was sampled, so nothing is charged.
+                usage = Usage(usd=0.0) + wasted
                 return Completion(text="", usage=usage, finish_reason="content_filter")
             attempts = retrying.statistics["attempt_number"]
             raise self._error(error.failure, attempts) from error.__cause__
