@@ -183,7 +183,7 @@ def the_user_asks_again(draw: Any) -> Script:
     call = draw.reading()
     turn = Turn(role, "Answer", does=[call], says=draw.say())
     again = Turn("user", says=draw.one_of(draw.say(), "Once more, please."))
-    return Script([turn, again, turn])
+    return Script([turn, *[again, turn] * draw.number(2, 3)])
 
 
 def a_colleague_asks_for_it(draw: Any) -> Script:

@@ -54,9 +54,16 @@ def only_the_environment_looked(draw: Any) -> Script:
     one, solver = draw.role(), draw.role()
     turns = [Turn(one, "Ask", says=draw.say()), Turn(solver, "Solve", says=draw.say())]
     data = {"target": "answer", "passed": draw.one_of(True, False)}
-    if draw.one_of(True, False):
-        data["constraint"] = "in_one_sentence"
     return Script(turns, goal={"answer": solver}, watched=[Watched(1, data)], stop="finished")
+
+
+def only_a_rule_was_watched(draw: Any) -> Script:
+    """That a constraint was kept, whoever noted it, says nothing about the result."""
+    one, solver = draw.role(), draw.role()
+    turns = [Turn(one, "Ask", says=draw.say()), Turn(solver, "Solve", says=draw.say())]
+    data = {"constraint": "in_one_sentence", "passed": draw.one_of(True, False)}
+    watched = Watched(1, data, role=draw.one_of("environment", one, solver))
+    return Script(turns, goal={"answer": solver}, watched=[watched], stop="finished")
 
 
 # --- somebody checked, or may have ----------------------------------------------------------------
@@ -179,6 +186,7 @@ POSITIVE = [
     one_of_the_files_unchecked,
     an_answer_nobody_checked,
     only_the_environment_looked,
+    only_a_rule_was_watched,
 ]
 NEGATIVE = [
     checked_in_its_last_form,
