@@ -113,7 +113,6 @@ class Role(_State, Asks, Declared):
         `_set_state(0)` or nothing follows. Set during a run, it is worked off in order.
         """
         bound = self._bound(actions)
-        self._plan = None  # it was one over the old list
         self.rc.cursor.replace(bound, in_order=self._acting)
         self._list_changed()
 
