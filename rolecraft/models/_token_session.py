@@ -9,6 +9,7 @@ starts, under a new id, which shows as a new `session` in the trajectory's token
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rolecraft.models.base import Session
@@ -45,7 +46,7 @@ class TokenSession(Session):
     def key(self, model_seed: int, call_seed: int | None) -> int:
         """The random stream of the next call."""
         seed = self.seed if call_seed is None else call_seed
-        return hash64(model_seed, seed, self.role, self.restarts)
+        return hash64(_stream(model_seed, self.role, self.restarts), seed)
 
     def extend(self) -> tuple[str, list[int], bool]:
         """What the messages add: the rendered conversation, the new tokens, whether it restarts.
@@ -89,3 +90,8 @@ class TokenSession(Session):
         if self._end and stripped.startswith(self._end):
             return stripped[len(self._end) :]
         return rest
+
+
+@lru_cache(1024)
+def _stream(model_seed: int, role: str, restarts: int) -> int:
+    return hash64(model_seed, role, restarts)
