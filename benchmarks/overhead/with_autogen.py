@@ -6,7 +6,6 @@ from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
-from autogen_agentchat.messages import TextMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken
 from autogen_core.models import (
@@ -71,7 +70,7 @@ def new() -> object:
 
 
 async def turn() -> None:
-    await READY.on_messages([TextMessage(content="hi", source="user")], TOKEN)
+    await READY.run(task="hi")
     await READY.on_reset(TOKEN)
 
 

@@ -64,5 +64,6 @@ async def exchange(messages: int) -> int:
         role.conversation = role.open_session()
     env.publish_message(Message("hi"))
     await env.run(rounds=messages - 1)
+    assert env.recorder.next > 2 * messages, "the recorder is not on"
     env.close()
     return env.messages

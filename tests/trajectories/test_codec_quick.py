@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecraft.trajectories.codec import _record, encode_event, encode_line
@@ -43,6 +43,7 @@ EVENTS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(EVENTS)
 def test_both_ways_give_the_same_bytes(event: Event) -> None:
     assert encode_event(event) == encode_line(_record(event))
