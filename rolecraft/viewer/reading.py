@@ -117,7 +117,7 @@ def _step(event: Event, routes: _Routes) -> Step:
     if event.kind == "message":
         receivers = routes.receivers(event)
         if not receivers and ALL in event.to and routes.watch:
-            label = "says (no role listens)"
+            label = "says (no other role listens)"
         elif not receivers and ALL in event.to:
             label = "says to everyone"
         elif NOBODY in event.to:

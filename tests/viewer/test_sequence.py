@@ -42,7 +42,7 @@ def test_a_message_that_nobody_watches_for_says_so():
     event = Event("message", role="A", content="hi", to=("<all>",), data={"cause_by": "z"}, seq=0)
     (step,) = steps(Trajectory("t", about, [event]))
     assert step.receivers == ()
-    assert "no role listens" in step.label
+    assert "no other role listens" in step.label
 
 
 def test_an_imported_log_without_a_header_claims_nothing_about_listeners():
