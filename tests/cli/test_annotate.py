@@ -9,7 +9,8 @@ import pytest
 
 from rolecraft.cli._exits import ExitCode
 from rolecraft.failure_taxonomy import MODES, annotate
-from rolecraft.trajectories import Event, Trajectory
+from rolecraft.trajectories import Event, FailureFinding, Trajectory
+from rolecraft.trajectories.findings import append_findings
 
 FINDING = {
     "mode",
@@ -91,6 +92,13 @@ def test_broken_files_are_reported_and_the_others_go_on(cli, failed):
     for name in ("empty.jsonl", "odd.json", "missing.jsonl"):
         assert name in result.err
     assert "3 could not be read" in result.err
+
+
+def test_findings_beside_a_journal_are_not_taken_for_a_trace(cli, failed):
+    append_findings(failed, [FailureFinding("derailment", "absent", source="a person")])
+    result = cli("annotate", failed.parent, "--json")
+    assert result.code == ExitCode.OK
+    assert [line["trace"] for line in result.lines] == [str(failed)]
 
 
 def test_a_broken_line_costs_that_line_only(cli, failed):
