@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 
 def describe(role: Role) -> dict[str, Any]:
-    """What a trajectory's header says about a role."""
+    """What a trajectory's header says about a role: a judge reads here what it was meant to do."""
+    purpose = {
+        name: getattr(role, name)
+        for name in ("profile", "goal", "constraints", "desc")
+        if getattr(role, name)
+    }
     return {
         "name": role.name,
         "class": address_of(type(role)),
-        "profile": role.profile,
+        **purpose,
         "actions": [action.name for action in role.rc.cursor.actions],
         "watch": sorted(role.rc.watch),
     }
