@@ -14,7 +14,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--data-dir",
         default=str(Path(__file__).parents[2] / "shared" / "data"),
-        help="folder with real labelled logs and reference values; tests that need it skip if absent",
+        help="folder with real logs and reference values; tests that need it skip if absent",
     )
 
 
