@@ -19,12 +19,9 @@ class Owner(Protocol):
 
     def _log_now(self) -> Log:
         """Where the role's events go at this moment."""
-        ...
 
     def _action_starts(self, action: Action, arguments: dict[str, Any]) -> int:
         """Count and record the start of an action; the handle of the event."""
-        ...
 
     def _failed(self, error: Exception, action: Action | None, cause: int | None) -> None:
         """Record what an action (or the role itself, without one) raised."""
-        ...

@@ -18,8 +18,8 @@ from rolecraft.actions.action import running
 from rolecraft.errors import DuplicateRole, LimitReached, UnknownName, UsageError
 from rolecraft.messages import ALL, NOBODY, SELF, USER, USER_REQUIREMENT, Message, as_message
 from rolecraft.models.budget import Budget, Limits
+from rolecraft.models.resolve import resolve_model
 from rolecraft.roles import recording
-from rolecraft.roles.conversations import resolve_model
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event, StopReason
 from rolecraft.trajectories.recorder import Recorder, Turn
@@ -68,10 +68,9 @@ class Environment:
         self.last_message: Message | None = None
         self.in_round = False
         """True while roles act."""
-        self._models: dict[str, Model | None] = {}
+        self._models: dict[str, Model] = {}
         self._routes: dict[str, list[Role]] = {}
         self._recorder: Recorder | None = None
-        self._in_memory: Trajectory | None = None
         self._journal: Journal | None = None
         self._waiting: list[Message] = []
         self.add_roles(roles)
@@ -138,18 +137,23 @@ class Environment:
             message.sent_from = USER
             message.cause_by = message.cause_by or USER_REQUIREMENT
         self.check_receivers(message)
-        if self.in_round:
-            self._waiting.append(message)
-        else:
-            self._accept(message)
+        self.deliver(message)
         return message
 
     def deliver(self, message: Message) -> None:
-        """Hand a message that is recorded to its receivers; during a round, at its end."""
+        """Record a message, unless it is recorded, and hand it on; in a round, when it ends."""
         if self.in_round:
             self._waiting.append(message)
-        else:
-            self._deliver(message)
+            return
+        if message.event is None:
+            # Not with a colon, as roles number theirs: the sender may have the name of a role.
+            message.id = message.id or f"{message.sent_from}>{self.messages + 1}"
+            self.recorder.add_message(message)
+        self.messages += 1
+        self.last_message = message
+        for role in self._receivers(message):
+            if role.name != message.sent_from:  # what a role tells itself it has already
+                role.rc.inbox.append(message)
 
     def check_receivers(self, message: Message) -> None:
         """Raise `UnknownName` for a receiver that does not exist."""
@@ -162,21 +166,6 @@ class Environment:
 
     def rewatch(self) -> None:
         self._routes.clear()
-
-    def _accept(self, message: Message) -> None:
-        """Record a message from outside, and deliver it."""
-        if message.event is None:
-            # Not with a colon, as roles number theirs: the sender may have the name of a role.
-            message.id = message.id or f"{message.sent_from}>{self.messages + 1}"
-            self.recorder.add_message(message)
-        self._deliver(message)
-
-    def _deliver(self, message: Message) -> None:
-        self.messages += 1
-        self.last_message = message
-        for role in self._receivers(message):
-            if role.name != message.sent_from:  # what a role tells itself it has already
-                role.rc.inbox.append(message)
 
     def _receivers(self, message: Message) -> Sequence[Role]:
         send_to = message.send_to
@@ -239,9 +228,9 @@ class Environment:
         finally:
             self.in_round = False
             self._commit(ready)
-        failures = [
-            (role, error) for role, error in zip(ready, errors, strict=True) if error is not None
-        ]
+        failures = {
+            role.name: error for role, error in zip(ready, errors, strict=True) if error is not None
+        }
         if failures:
             self._raise(failures)
 
@@ -251,16 +240,17 @@ class Environment:
                 role._log.commit()
             said, role._log, role._outbox = role._outbox, self.recorder, None
             for message in said or ():
-                self._deliver(message)
+                self.deliver(message)
         waiting, self._waiting = self._waiting, []
         for message in waiting:
-            self._accept(message)
+            self.deliver(message)
 
-    def _raise(self, failures: list[tuple[Role, BaseException]]) -> None:
-        role, error = failures[0]
-        error.add_note(f"in round {self.rounds}, role {role.name!r}")
-        for other, also in failures[1:]:
-            error.add_note(f"role {other.name!r} also raised {type(also).__name__}: {also}")
+    def _raise(self, failures: dict[str, BaseException]) -> None:
+        """Raise what the first role raised; its notes name the others."""
+        (name, error), *others = failures.items()
+        error.add_note(f"in round {self.rounds}, role {name!r}")
+        for other, also in others:
+            error.add_note(f"role {other!r} also raised {type(also).__name__}: {also}")
         raise error
 
     # --- recording ---------------------------------------------------------------------------
@@ -275,23 +265,18 @@ class Environment:
     @property
     def trajectory(self) -> Trajectory:
         """The events so far: in memory, or read back from the journal."""
-        recorder = self.recorder
-        if self._in_memory is not None:
-            return self._in_memory
+        (sink,) = self.recorder.sinks
+        if isinstance(sink, Trajectory):
+            return sink
         from rolecraft.trajectories.jsonl import load
 
-        assert self.journal is not None, recorder
+        assert self.journal is not None
         return load(self.journal)
 
     def _open(self) -> Recorder:
-        about = {
-            "roles": [recording.describe(role) for role in self.roles.values()],
-            "seed": self.seed,
-        }
-        about.update(self.about)
-        trajectory = Trajectory(self.id, about)
+        roles = [recording.describe(role) for role in self.roles.values()]
+        trajectory = Trajectory(self.id, {"roles": roles, "seed": self.seed, **self.about})
         if self.journal is None:
-            self._in_memory = trajectory
             recorder = Recorder(trajectory)
         else:
             from rolecraft.trajectories.journal import Journal

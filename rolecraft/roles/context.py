@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,9 @@ from rolecraft.roles.memory import History, Memory
 
 if TYPE_CHECKING:
     from rolecraft.roles.surroundings import Surroundings
+
+
+WATCH_USER = frozenset({USER_REQUIREMENT})
 
 
 class RoleReactMode(StrEnum):
@@ -27,30 +31,19 @@ class RoleReactMode(StrEnum):
     PLAN_AND_ACT = "plan_and_act"
 
 
+@dataclass(slots=True, eq=False)
 class RoleContext:
     """What changes while a role runs. `state`, `todo` and `states` are views of `cursor`."""
 
-    __slots__ = (
-        "_watch",
-        "cursor",
-        "env",
-        "inbox",
-        "max_react_loop",
-        "memory",
-        "news",
-        "react_mode",
-    )
-
-    def __init__(self, role: str) -> None:
-        self.cursor = Cursor(role)
-        self.memory = Memory()
-        self.inbox: list[Message] = []
-        self.news: list[Message] = []
-        """The messages that the role observed last."""
-        self.react_mode = RoleReactMode.BY_ORDER
-        self.max_react_loop: int | None = None
-        self.env: Surroundings | None = None
-        self._watch = WATCH_USER
+    cursor: Cursor
+    memory: Memory = field(default_factory=Memory)
+    inbox: list[Message] = field(default_factory=list)
+    news: list[Message] = field(default_factory=list)
+    """The messages that the role observed last."""
+    react_mode: RoleReactMode = RoleReactMode.BY_ORDER
+    max_react_loop: int | None = None
+    env: Surroundings | None = None
+    _watch: frozenset[str] = WATCH_USER
 
     @property
     def state(self) -> int:
@@ -95,6 +88,3 @@ class RoleContext:
     def important_memory(self) -> list[Message]:
         """The remembered messages of the kinds of work that the role watches."""
         return self.memory.get_by_actions(list(self.watch))
-
-
-WATCH_USER = frozenset({USER_REQUIREMENT})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import UsageError
 from rolecraft.messages import Message
+from rolecraft.models.resolve import resolve_model
 from rolecraft.trajectories.events import Event
 
 if TYPE_CHECKING:
@@ -32,17 +33,17 @@ def system_prompt(role: Role) -> str:
 def open_session(role: Role, system: str | None) -> Session:
     """A session of the role's model, numbered, seeded, recorded and within the budget."""
     env = role.rc.env
-    model = env.model_of(role) if env is not None else resolve_model(role.model)
-    if env is None:
-        role.model = model  # a local model is loaded once, not for each session
+    model: Model | str | None = env.model_of(role) if env is not None else role.model
+    if isinstance(model, str):
+        model = role.model = resolve_model(model)  # once: a local model takes its time to load
     if model is None:
         raise UsageError(
             f"Role {role.name!r} asks a model and has none. Give it one: "
             f"`{type(role).__name__}(model='openai/gpt-4o-mini')`, or `model=` of its team; in a "
             f"test, `model=ScriptedModel([...])`."
         )
-    role._counts[1] += 1
-    name = f"{role.name}/{role._counts[1]}"
+    role._sessions += 1
+    name = f"{role.name}/{role._sessions}"
     seed = env.seed if env is not None else 0
     session = model.session(
         role.name,
@@ -53,15 +54,6 @@ def open_session(role: Role, system: str | None) -> Session:
     session.budget = env.budget if env is not None else None
     session.on_answer = role._model_answered
     return session
-
-
-def resolve_model(model: Model | str | None) -> Model | None:
-    """The model that a string names; models and None pass through."""
-    if not isinstance(model, str):
-        return model
-    from rolecraft.models.resolve import resolve_model
-
-    return resolve_model(model)
 
 
 def record(role: Role, session: Session, new: Sequence[Message], answer: Completion) -> None:

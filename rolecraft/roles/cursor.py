@@ -8,28 +8,26 @@ comes from the new list, and begins at its first action unless the user placed t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rolecraft.actions import Action
 from rolecraft.errors import StateOutOfRange
 
 
+@dataclass(slots=True, eq=False)
 class Cursor:
-    """`place` is the index of the current action, -1 for none."""
-
-    __slots__ = ("_detour", "_next", "actions", "in_order", "pending", "place", "role")
-
-    def __init__(self, role: str) -> None:
-        self.role = role
-        """The role's name, for error texts."""
-        self.actions: tuple[Action, ...] = ()
-        self.place = -1
-        self.pending = False
-        """True while the current action is placed and not yet taken."""
-        self.in_order = False
-        """A list that was swapped in during a run is worked off in order, whatever the mode."""
-        self._next = 0
-        """Where `step` goes: behind the action of the list that was taken last."""
-        self._detour: Action | None = None
+    role: str
+    """The role's name, for error texts."""
+    actions: tuple[Action, ...] = ()
+    place: int = -1
+    """Index of the current action, -1 for none."""
+    pending: bool = False
+    """True while the current action is placed and not yet taken."""
+    in_order: bool = False
+    """A list that was swapped in during a run is worked off in order, whatever the mode."""
+    _next: int = 0
+    """Where `step` goes: behind the action of the list that was taken last."""
+    _detour: Action | None = None
 
     @property
     def todo(self) -> Action | None:

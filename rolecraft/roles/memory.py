@@ -6,6 +6,7 @@ Adding and looking at the latest costs the same at the first message and at the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 from rolecraft.messages import Message, addresses_of
@@ -44,16 +45,18 @@ class History(Sequence[Message]):
         return f"History({list(self)!r})"
 
 
+@dataclass(slots=True, eq=False, init=False)
 class Memory:
     """A role's messages, each once (by `id`)."""
 
-    __slots__ = ("_by_cause", "_ids", "_indexed", "_messages")
+    _messages: list[Message]
+    _ids: set[str]
+    _by_cause: dict[str, list[Message]]
+    _indexed: int
+    """How many of the messages are in `_by_cause`."""
 
     def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._ids: set[str] = set()
-        self._by_cause: dict[str, list[Message]] = {}
-        self._indexed = 0  # so many messages are in `_by_cause`
+        self.clear()
 
     def add(self, message: Message) -> None:
         """Remember one message; one that is known, by `id` or as the latest, is not added again."""

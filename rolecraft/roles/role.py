@@ -21,6 +21,7 @@ from rolecraft.errors import ActionLimitReached, UsageError
 from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, as_message
 from rolecraft.roles import _replies, choosing, conversations, recording
 from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
+from rolecraft.roles.cursor import Cursor
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.recorder import Log, Recorder
 from rolecraft.trajectories.trajectory import Trajectory
@@ -30,23 +31,7 @@ if TYPE_CHECKING:
     from rolecraft.roles.planning import PlannedStep
 
 
-class _State:
-    """What a role has besides its fields. Kept apart so that `Declared` takes none for a field."""
-
-    rc: RoleContext
-    _acting: bool
-    _counts: list[int]
-    _log: Log | None
-    _solo: Trajectory | None
-    _last_event: int | None
-    _last_action: Action | None
-    _last_error: Exception | None
-    _outbox: list[Message] | None
-    _chooser: choosing.Chooser | None
-    _plan: list[PlannedStep] | None
-
-
-class Role(_State, Asks, Declared):
+class Role(Asks, Declared):
     """Somebody who acts: a name, a purpose, and a list of actions.
 
     Subclass it and set the fields you need; nothing else is required. `model` is a `Model` or a
@@ -69,15 +54,25 @@ class Role(_State, Asks, Declared):
 
     _positional = ()  # too many to remember an order
 
+    # What else a role has. Underscored, so that none is taken for a field.
+    _acting = False
+    _said = _sessions = _started = 0
+    """How many messages and sessions it had, and how many actions this run has started."""
+    _log: Log | None = None
+    _solo: Trajectory | None = None
+    _outbox: list[Message] | None = None
+    """What it says in a round, until the round ends; None outside of rounds."""
+    _last_event: int | None = None
+    _last_action: Action | None = None
+    _last_error: Exception | None = None
+    _chooser: choosing.Chooser | None = None
+    _plan: list[PlannedStep] | None = None
+
     def __init__(self, *args: Any, **fields: Any) -> None:
         fields = self._named(args, fields)
         cls = type(self)
         name = fields.pop("name", "") or cls.name or cls.__name__
-        self.rc = RoleContext(name)
-        self._acting = False
-        self._counts = [0, 0, 0]  # messages, sessions, actions of this run
-        self._log = self._solo = self._outbox = self._chooser = self._plan = None
-        self._last_event = self._last_action = self._last_error = None
+        self.rc = RoleContext(Cursor(name))
         # What `rc` holds is put there, also when the class says it. Actions in a class's list
         # belong to nobody: each role has copies.
         fields.setdefault("actions", [copy.copy(action) for action in _each(cls.actions)])
@@ -99,7 +94,7 @@ class Role(_State, Asks, Declared):
 
         def __getattr__(self, name: str) -> Any:
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if name in _State.__annotations__:
+            if name == "rc":
                 text += ": call `super().__init__(**kwargs)` first in its `__init__`"
             raise AttributeError(text)
 
@@ -180,7 +175,7 @@ class Role(_State, Asks, Declared):
     # --- running -----------------------------------------------------------------------------
 
     async def run(
-        self, message: str | Message | Iterable[str | Message] | None = None
+        self, message: str | Message | Sequence[str | Message] | None = None
     ) -> Message | None:
         """Take up `message` (and what is in the inbox), react, return the last message.
 
@@ -188,13 +183,10 @@ class Role(_State, Asks, Declared):
         they were raised, with a note that names role and action.
         """
         self._check_free()
-        if message is None or isinstance(message, (str, Message)):
-            message = [] if message is None else [message]
-        elif not isinstance(message, Iterable):
-            message = [as_message(message)]  # raises
-        for given in message:
-            self.put_message(given)
-        self._acting, self._counts[2] = True, 0
+        if message is not None:
+            for given in message if isinstance(message, (list, tuple)) else (message,):
+                self.put_message(given)
+        self._acting, self._started = True, 0
         try:
             return self._take_up(await self.react()) if await self._observe() else None
         except Exception as error:
@@ -367,13 +359,13 @@ class Role(_State, Asks, Declared):
         return self._last_event
 
     def _number(self, message: Message, prefix: str) -> None:
-        self._counts[0] += 1
-        message.id = f"{prefix}:{self._counts[0]}"
+        self._said += 1
+        message.id = f"{prefix}:{self._said}"
 
     def _action_starts(self, action: Action, arguments: dict[str, Any]) -> int:
-        if self._counts[2] == self.max_actions:
+        if self._started == self.max_actions:
             raise self._endless(action)
-        self._counts[2] += 1
+        self._started += 1
         self._last_error = None
         index = self.rc.cursor.start(action)
         event = self._write(recording.action_event(action, index, arguments, self._cause()))

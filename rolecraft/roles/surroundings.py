@@ -27,21 +27,16 @@ class Surroundings(Protocol):
 
     def model_of(self, role: Role) -> Model | None:
         """The role's own model, or the environment's; None if neither is set."""
-        ...
 
     @property
     def recorder(self) -> Recorder:
         """Where events go outside of a round."""
-        ...
 
     def deliver(self, message: Message) -> None:
         """Hand a message that is recorded to its receivers."""
-        ...
 
     def check_receivers(self, message: Message) -> None:
         """Raise `UnknownName` if the message is addressed to nobody that exists."""
-        ...
 
     def rewatch(self) -> None:
         """A role changed what it watches."""
-        ...

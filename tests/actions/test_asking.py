@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from rolecraft import Action, Role, Sampling, ScriptedModel
-from rolecraft.actions.asking import json_part
 from rolecraft.errors import InvalidAnswer, UsageError
+from rolecraft.models.questions import json_part
 
 Colour = Literal["red", "green"]
 
@@ -54,12 +54,12 @@ async def test_a_wrong_choice_is_asked_again_in_the_same_conversation() -> None:
     again = ann.model.calls[1].messages
     assert [m.content for m in again[:2]] == ["colour?", "purple"]
     assert again[2].content == (
-        "The answer 'purple' is not one of the choices. Answer with one of: red, green"
+        "That answer is not valid: 'purple' is none of the choices. Answer with one of: red, green"
     )
 
 
 async def test_a_model_that_never_chooses_is_an_invalid_answer() -> None:
-    with pytest.raises(InvalidAnswer, match=r"'scripted' answered 'c'.*\['red', 'green'\], 3 time"):
+    with pytest.raises(InvalidAnswer, match=r"last answer was 'c'.*Answer with one of: red, green"):
         await role("a", "b", "c").ask("colour?", returns=Colour)
 
 
@@ -89,7 +89,7 @@ async def test_an_invalid_answer_is_asked_again_with_the_reason() -> None:
 
 
 async def test_an_answer_that_stays_invalid_shows_the_last_one() -> None:
-    with pytest.raises(InvalidAnswer, match=r"no valid Review in 3 attempts .*last answer: 'no'"):
+    with pytest.raises(InvalidAnswer, match=r"no valid Review in 3 attempts.*answer was 'no'"):
         await role("no", "no", "no").ask("safe?", returns=Review)
 
 

@@ -359,13 +359,11 @@ async def test_journal_and_memory_hold_the_same(tmp_path: Path) -> None:
 
 
 async def test_the_header_says_who_plays() -> None:
-    about = ping_pong(seed=7, about={"task": {"prompt": "x"}}).trajectory.about
-    assert about["seed"] == 7
-    assert about["task"] == {"prompt": "x"}
-    assert about["roles"][0] == {
-        "name": "ping",
-        "class": "rolecraft.roles.role.Role",
-        "profile": "",
-        "actions": ["Ping"],
-        "watch": sorted([USER_REQUIREMENT, f"{__name__}.Pong"]),
-    }
+    ann = Role(name="Ann", profile="editor", actions=[Ping], watch=[UserRequirement, Pong])
+    env = Environment([ann], seed=7, about={"task": {"prompt": "x"}})
+    about = env.trajectory.about
+    assert (about["seed"], about["task"]) == (7, {"prompt": "x"})
+    (role,) = about["roles"]
+    assert (role["name"], role["profile"], role["actions"]) == ("Ann", "editor", ["Ping"])
+    assert role["class"] == "rolecraft.roles.role.Role"
+    assert role["watch"] == sorted([USER_REQUIREMENT, f"{__name__}.Pong"])
