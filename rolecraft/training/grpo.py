@@ -24,6 +24,7 @@ from rolecraft.models._torch import torch
 from rolecraft.training.advantages import ADVANTAGES, AdvantageName
 from rolecraft.training.batches import Batch, micro_batches
 from rolecraft.training.losses import (
+    CLIP_HIGHER,
     Clip,
     DetachedClip,
     Kl,
@@ -69,7 +70,7 @@ class GRPO:
 
     group: int = 8
     advantage: AdvantageName = "grpo"
-    clip: Clip | DetachedClip = Clip()
+    clip: Clip | DetachedClip = CLIP_HIGHER
     normalise: Normalise = Normalise.TOKENS
     max_tokens: int | None = None
     """Constant length of `Normalise.MAX_TOKENS`: the longest answer, in action tokens."""
@@ -100,7 +101,8 @@ class GRPO:
             )
         if (self.normalise is Normalise.MAX_TOKENS) != (self.max_tokens is not None):
             raise UsageError(
-                "`Normalise.MAX_TOKENS` and `GRPO(max_tokens=...)` belong together: give both or none."
+                "`Normalise.MAX_TOKENS` and `GRPO(max_tokens=...)` belong together: give both, or "
+                "neither."
             )
         if self.normalise is Normalise.MICRO_BATCH:
             raise UsageError(
@@ -230,7 +232,7 @@ class Trainer:
                 entropy=algorithm.entropy,
                 entropy_NT=entropy_NA,
             )
-            loss.total.backward()
+            loss.total.backward()  # type: ignore[no-untyped-call]
             total.add(loss, gap=float((logp_NA - batch.sampled_logp_NA).detach().abs().max()))
         return total, bad
 

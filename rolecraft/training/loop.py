@@ -8,9 +8,11 @@ for each step:
 
 from __future__ import annotations
 
+import gc
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -70,16 +72,10 @@ async def train(
     began = time.process_time()
     with set_aside():
         for step in range(steps):
-            tasks = _attempts(scenario, tasks_per_step, algorithm.group, seed, step)
-            results = await collect(
-                scenario, tasks, model=model, role_models=role_models, concurrency=len(tasks)
-            )
-            played = [result for result in results if isinstance(result, Episode)]
-            if not played:
-                _raise_first(results)
-            sequences, unscored = scored_sequences(played, algorithm)
-            stats = await model.run(_update(trainer, model, sequences))
-            record = _record(step, played, stats, unscored, failed=len(results) - len(played))
+            with _garbage_waits():
+                record = await _step(
+                    scenario, trainer, model, role_models, tasks_per_step, seed, step
+                )
             records.append(replace(record, cpu_seconds=time.process_time() - began))
             if on_step is not None:
                 on_step(records[-1])
@@ -87,6 +83,35 @@ async def train(
             if until is not None and len(recent) == SMOOTHING and fmean(recent) >= until:
                 break
     return TrainingRun(model, records, time.process_time() - began)
+
+
+async def _step(
+    scenario: Scenario,
+    trainer: Trainer,
+    model: TransformersModel,
+    role_models: dict[str, UniformModel],
+    tasks_per_step: int,
+    seed: int,
+    step: int,
+) -> StepRecord:
+    """Play, score, update."""
+    algorithm = trainer.algorithm
+    tasks = _attempts(scenario, tasks_per_step, algorithm.group, seed, step)
+    results = await collect(
+        scenario, tasks, model=model, role_models=role_models, concurrency=len(tasks)
+    )
+    played = [result for result in results if isinstance(result, Episode)]
+    if not played:
+        _raise_first(results)
+    sequences, unscored = scored_sequences(played, algorithm)
+
+    def update() -> UpdateStats:
+        stats = trainer.update(sequences)
+        model.version += 1
+        return stats
+
+    stats = await model.run(update)
+    return _record(step, played, stats, unscored, failed=len(results) - len(played))
 
 
 def scored_sequences(
@@ -121,17 +146,6 @@ def scored_sequences(
         for sequence in its_sequences:
             sequence.advantage = advantage
     return [sequence for its_sequences in attempts for sequence in its_sequences], unscored
-
-
-def _update(
-    trainer: Trainer, model: TransformersModel, sequences: list[TrainingSequence]
-) -> Callable[[], UpdateStats]:
-    def update() -> UpdateStats:
-        stats = trainer.update(sequences)
-        model.version += 1
-        return stats
-
-    return update
 
 
 def _attempts(scenario: Scenario, tasks: int, group: int, seed: int, step: int) -> list[Task]:
@@ -214,3 +228,20 @@ def _record(
         actions=stats.actions,
         skipped=(*unscored, *stats.skipped),
     )
+
+
+@contextmanager
+def _garbage_waits() -> Iterator[None]:
+    """Collect garbage once, after the block, instead of again and again inside it.
+
+    The episodes of a step live until it ends, so that collections meanwhile find next to nothing
+    and look at everything: with a small model they are a third of the time.
+    """
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+            gc.collect()

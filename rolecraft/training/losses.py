@@ -47,6 +47,10 @@ class Clip:
             raise UsageError(f"`Clip(dual=...)` wants a number above 1, got {self.dual!r}.")
 
 
+CLIP_HIGHER = Clip(0.2, 0.28)
+"""DAPO's: more room upwards, so that unlikely actions can grow."""
+
+
 @dataclass(frozen=True, slots=True)
 class DetachedClip:
     """CISPO (arXiv 2506.13585): the ratio, clipped to [low, high], only weighs the gradient.
@@ -215,7 +219,7 @@ def _clipped_cost(
 def _weights(
     actions: Tensor, normalise: Normalise, step: StepSize | None, max_tokens: int | None
 ) -> Tensor:
-    """What each action token's cost is multiplied by, `[N, T]`, from 1 at actions and 0 elsewhere."""
+    """What each token's cost is multiplied by, `[N, T]`; `actions` is 1 at actions, 0 elsewhere."""
     sequences = step.sequences if step is not None else len(actions)
     if normalise is Normalise.SEQUENCES:
         return actions / actions.sum(-1, keepdim=True).clamp(min=1) / sequences
