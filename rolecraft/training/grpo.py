@@ -299,4 +299,8 @@ def _stats(epochs: Sequence[_Sum], step: StepSize, skipped: Sequence[str]) -> Up
 
 
 def _is_finite(sequence: TrainingSequence) -> bool:
-    return math.isfinite(sequence.advantage) and all(map(math.isfinite, sequence.logprobs))
+    return math.isfinite(sequence.advantage) and all(
+        math.isfinite(logprob)
+        for logprob, action in zip(sequence.logprobs, sequence.action_mask, strict=True)
+        if action
+    )

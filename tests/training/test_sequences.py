@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +12,10 @@ from rolecraft.errors import RolecraftError, UsageError
 from rolecraft.messages import Message
 from rolecraft.models.base import Sampling
 from rolecraft.models.tiny import tiny_model
+from rolecraft.training.sequences import BrokenSequence, training_sequences
 from rolecraft.trajectories.codec import decode_event, encode_event
 from rolecraft.trajectories.events import Event, TokenSpan
 from rolecraft.trajectories.trajectory import Trajectory
-from rolecraft.training.sequences import BrokenSequence, training_sequences
 
 torch.set_num_threads(1)
 
@@ -128,4 +127,3 @@ async def test_a_real_conversation_survives_its_journal_and_becomes_one_sequence
     for s in spans:
         assert not any(sequence.action_mask[at : at + len(s.given)])
         at += len(s.given) + len(s.sampled)
-    assert replace(sequence) == sequence

@@ -1,0 +1,229 @@
+"""`train`: what it plays, how it scores, what it records and refuses."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rolecraft import ScriptedModel
+from rolecraft.environments.relay import RelayEnvironment
+from rolecraft.errors import RolecraftError, UnknownName, UsageError
+from rolecraft.models.transformers_model import TransformersModel
+from rolecraft.rewards import RewardBreakdown, Signals, reward
+from rolecraft.rollouts import collect, episodes
+from rolecraft.scenarios import Episode, Scenario
+from rolecraft.scenarios.relay import relay
+from rolecraft.training import GRPO, StepRecord, train
+from rolecraft.training.loop import scored_sequences
+
+torch.set_num_threads(1)
+
+QUICK = GRPO(group=4, learning_rate=1e-3, epochs=2, entropy=0.01)
+
+
+async def quick(scenario: Scenario = relay, **how: Any) -> Any:
+    how.setdefault("algorithm", QUICK)
+    how.setdefault("steps", 2)
+    how.setdefault("tasks_per_step", 4)
+    return await train(scenario, **how)
+
+
+async def test_a_run_records_every_step() -> None:
+    heard: list[StepRecord] = []
+    run = await quick(on_step=heard.append)
+    assert run.records == heard
+    assert [record.step for record in heard] == [0, 1]
+    for record in heard:
+        assert record.episodes == 16
+        assert record.failed == 0
+        assert record.actions == 32  # one choice of each role an episode; forced tokens are none
+        assert 0.0 <= record.reward <= 1.0
+        assert set(record.roles) == {"planner", "executor"}
+        assert {"relay.register", "relay.sum", "relay.correct"} <= set(record.signals)
+        assert record.signals["relay.correct"] == record.reward
+        assert record.gap < 1e-5
+    assert heard[0].entropy > heard[0].kl > 0.0
+    assert 0 < heard[0].cpu_seconds < heard[1].cpu_seconds <= run.cpu_seconds
+    assert run.model.version == 2
+
+
+async def test_the_same_arguments_give_the_same_weights_and_other_seeds_others() -> None:
+    def weights(model: TransformersModel) -> torch.Tensor:
+        return torch.cat([weight.detach().flatten() for weight in model.module.parameters()])
+
+    one, two, other = [await quick(seed=seed) for seed in (5, 5, 6)]
+    assert torch.equal(weights(one.model), weights(two.model))
+    assert [replace(r, cpu_seconds=0) for r in one.records] == [
+        replace(r, cpu_seconds=0) for r in two.records
+    ]
+    assert not torch.equal(weights(one.model), weights(other.model))
+
+
+async def test_every_attempt_has_a_seed_of_its_own_and_every_step_tasks_of_its_own() -> None:
+    played: list[Any] = []
+
+    class Spy(RelayEnvironment):
+        async def setup(self) -> None:
+            played.append(self.task)
+
+    await quick(replace(relay, environment=Spy))
+    assert len({task.seed for task in played}) == 32
+    for step in (played[:16], played[16:]):
+        assert set(Counter(task.id for task in step).values()) <= {4, 8, 12, 16}
+    assert {task.id for task in played[:16]} != {task.id for task in played[16:]}
+
+
+async def test_frozen_roles_choose_uniformly_and_are_not_trained() -> None:
+    run = await quick(frozen=["planner"])
+    assert run.records[0].actions == 16
+    assert run.records[0].gap < 1e-5
+
+
+async def test_training_stops_once_the_reward_is_reached() -> None:
+    assert len((await quick(steps=14, until=0.0)).records) == 10  # the mean of ten steps
+    assert len((await quick(steps=3, until=0.0)).records) == 3
+
+
+async def test_a_saved_run_can_be_loaded_and_read(tmp_path: Path) -> None:
+    run = await quick()
+    assert run.save(tmp_path / "run") == tmp_path / "run"
+    lines = (tmp_path / "run" / "training.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [0, 1]
+    loaded = TransformersModel.load(tmp_path / "run", seed=run.model.seed)
+    tasks = relay.tasks.sample(8, split="test")
+    ours, theirs = [
+        [e.reward.value for e in episodes(await collect(relay, tasks, model=model))]
+        for model in (run.model, loaded)
+    ]
+    assert ours == theirs
+
+
+async def test_no_steps_are_a_run_without_records() -> None:
+    run = await quick(steps=0)
+    assert run.records == []
+    assert math.isnan(run.mean_reward())
+
+
+def failing(when: Callable[[Any], bool]) -> Scenario:
+    class Failing(RelayEnvironment):
+        async def setup(self) -> None:
+            if when(self.task):
+                raise OSError("the disk is full")
+
+    return replace(relay, environment=Failing)
+
+
+async def test_episodes_that_raise_are_counted_and_cost_nothing_else() -> None:
+    run = await quick(failing(lambda task: task.seed % 2 == 0))
+    for record in run.records:
+        assert record.failed + record.episodes == 16
+        assert 0 < record.failed < 16
+        assert record.actions == 2 * record.episodes
+
+
+async def test_when_all_episodes_raise_so_does_training() -> None:
+    with pytest.raises(OSError, match="disk is full") as raised:
+        await quick(failing(lambda task: True))
+    assert any("all 16 episodes" in note for note in raised.value.__notes__)
+
+
+@reward
+def sometimes_nan(signals: Signals) -> float:
+    return math.nan if signals["relay.correct"] else 0.0
+
+
+async def test_rewards_that_are_not_finite_are_left_out_by_name_until_it_is_too_often() -> None:
+    records: list[StepRecord] = []
+    scenario = replace(relay, reward=sometimes_nan)
+    await quick(scenario, steps=2, on_step=records.append)
+    for record in records:
+        assert record.skipped
+        assert all("relay-train-" in name for name in record.skipped)
+
+
+async def played(rewards: list[dict[str, float]], task_ids: list[str]) -> list[Episode]:
+    """Real episodes of `relay`, with rewards by role put in."""
+    model = relay.untrained(0)  # type: ignore[misc]
+    tasks = [
+        replace(task, id=task_id, seed=number)
+        for number, (task, task_id) in enumerate(
+            zip(relay.tasks.sample(len(rewards)), task_ids, strict=True)
+        )
+    ]
+    return [
+        replace(episode, reward=RewardBreakdown(0.0, {}, by_role))
+        for episode, by_role in zip(
+            episodes(await collect(relay, tasks, model=model)), rewards, strict=True
+        )
+    ]
+
+
+async def test_a_role_is_compared_with_itself_in_other_attempts_at_the_same_task() -> None:
+    """Never with another role, whose rewards may have another scale, nor with another task."""
+    found = await played(
+        [
+            {"planner": 1.0, "executor": 100.0},
+            {"planner": 0.0, "executor": 300.0},
+            {"planner": 5.0, "executor": 100.0},
+            {"planner": 5.0, "executor": 400.0},
+        ],
+        ["x", "x", "y", "y"],
+    )
+    sequences, unscored = scored_sequences(found, GRPO(advantage="dr_grpo"))
+    assert unscored == []
+    by_role = {
+        role: [sequence.advantage for sequence in sequences if sequence.role == role]
+        for role in ("planner", "executor")
+    }
+    assert by_role == {"planner": [0.5, -0.5, 0.0, 0.0], "executor": [-100, 100, -150, 150]}
+
+
+async def test_an_attempt_without_a_reward_does_not_shift_its_group() -> None:
+    found = await played(
+        [{"planner": 1.0}, {"planner": math.nan}, {"planner": 0.0}], ["x", "x", "x"]
+    )
+    sequences, unscored = scored_sequences(found, GRPO(advantage="dr_grpo"))
+    assert [s.advantage for s in sequences if s.role == "planner"] == [0.5, -0.5]
+    assert len(unscored) == 1
+    assert "#1:planner" in unscored[0]
+
+
+async def test_the_garbage_collector_is_left_as_it_was() -> None:
+    assert gc.isenabled()
+    await quick(steps=1)
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    gc.disable()
+    try:
+        await quick(steps=1)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        ({"frozen": ["pilot"]}, UnknownName, "pilot"),
+        ({"frozen": "planner"}, UsageError, "list of role names"),
+        ({"frozen": ["planner", "executor"]}, UsageError, "nothing is left to train"),
+        ({"model": ScriptedModel()}, UsageError, "TransformersModel"),
+        ({"scenario": replace(relay, untrained=None)}, UsageError, "no untrained model"),
+        ({"steps": -1}, UsageError, "steps"),
+        ({"tasks_per_step": 0}, UsageError, "tasks_per_step"),
+    ],
+)
+async def test_arguments_that_cannot_be_meant_are_refused_before_anything_is_played(
+    wrong: dict[str, Any], error: type[RolecraftError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        await quick(**wrong)
