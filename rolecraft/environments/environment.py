@@ -95,7 +95,7 @@ class Environment:
             )
         if role.rc.env is not None and role.rc.env is not self:
             raise UsageError(f"Role {role.name!r} is in another environment; make a new one.")
-        role.rc.env, role._log = self, self._recorder
+        role.rc.env, role.rc.log = self, self._recorder
         self.roles[role.name] = role
         self.rewatch()
 
@@ -217,7 +217,7 @@ class Environment:
         recorder.time = self.rounds
         for role in ready:
             # One that acts alone writes straight to the record: a killed process loses less.
-            role._log, role._outbox = recorder.turn() if len(ready) > 1 else recorder, []
+            role.rc.log, role.rc.outbox = recorder.turn() if len(ready) > 1 else recorder, []
         self.in_round = True
         errors: Sequence[BaseException | None] = ()
         try:
@@ -236,9 +236,9 @@ class Environment:
 
     def _commit(self, ready: Sequence[Role]) -> None:
         for role in ready:
-            if isinstance(role._log, Turn):
-                role._log.commit()
-            said, role._log, role._outbox = role._outbox, self.recorder, None
+            if isinstance(role.rc.log, Turn):
+                role.rc.log.commit()
+            said, role.rc.log, role.rc.outbox = role.rc.outbox, self.recorder, None
             for message in said or ():
                 self.deliver(message)
         waiting, self._waiting = self._waiting, []
@@ -284,7 +284,7 @@ class Environment:
             self._journal = Journal(self.journal, header=trajectory.header())
             recorder = Recorder(self._journal, first=self._journal.next_seq)
         for role in self.roles.values():
-            role._log = recorder
+            role.rc.log = recorder
         return recorder
 
     def record(self, event: Event) -> int:

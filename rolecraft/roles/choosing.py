@@ -60,13 +60,6 @@ async def _place(role: Role) -> bool:
     return await _choose(role) if _model_chooses(role) else cursor.step()
 
 
-def forget(role: Role) -> None:
-    """A run is over: the next one begins at the first action, with a new conversation and plan."""
-    role._chooser = role._plan = None
-    role.rc.cursor.in_order = False
-    role.rc.cursor.move(-1)
-
-
 def _model_chooses(role: Role) -> bool:
     """In `react` mode, if there is a model and something to choose: which, or how often."""
     actions, bound = role.rc.cursor.actions, role.rc.max_react_loop or 1
@@ -94,10 +87,10 @@ async def _choose(role: Role) -> bool:
     """Ask the model for one of the actions, or `done`."""
     cursor, history = role.rc.cursor, role.rc.history
     before = cursor.actions
-    if role._chooser is None:
-        role._chooser = Chooser(role.open_session())
-    news = "\n".join(str(message) for message in history[role._chooser.seen :])
-    role._chooser.seen = len(history)
+    if role.rc.chooser is None:
+        role.rc.chooser = Chooser(role.open_session())
+    news = "\n".join(str(message) for message in history[role.rc.chooser.seen :])
+    role.rc.chooser.seen = len(history)
     choices = menu(before)
     names = [*choices, DONE]
     prompt = (
@@ -106,7 +99,7 @@ async def _choose(role: Role) -> bool:
         f"Which is next? Answer with one of: {', '.join(names)}"
     )
     returns: Any = Literal[tuple(names)]
-    answer = await role.ask(prompt, returns=returns, session=role._chooser.session)
+    answer = await role.ask(prompt, returns=returns, session=role.rc.chooser.session)
     if cursor.actions is not before or cursor.pending:  # changed while the model was thinking
         return await _place(role)
     if answer == DONE:
@@ -122,15 +115,15 @@ async def _next_of_plan(role: Role) -> bool:
 
     cursor = role.rc.cursor
     before = cursor.actions
-    if role._plan is None:
+    if role.rc.plan is None:
         plan = await write_plan(role, menu(before))
         if cursor.actions is not before or cursor.pending:
             return await _place(role)
-        role._plan = plan
-    if not role._plan:
+        role.rc.plan = plan
+    if not role.rc.plan:
         cursor.rest()
         return False
-    place, instruction = role._plan.pop(0)
+    place, instruction = role.rc.plan.pop(0)
     cursor.move(place)
     if instruction:
         role.publish_message(Message(instruction, cause_by=PLAN_STEP, send_to=NOBODY))

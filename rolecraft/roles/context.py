@@ -12,7 +12,10 @@ from rolecraft.roles.cursor import Cursor
 from rolecraft.roles.memory import History, Memory
 
 if TYPE_CHECKING:
+    from rolecraft.roles.choosing import Chooser
+    from rolecraft.roles.planning import PlannedStep
     from rolecraft.roles.surroundings import Surroundings
+    from rolecraft.trajectories.recorder import Log
 
 
 WATCH_USER = frozenset({USER_REQUIREMENT})
@@ -38,12 +41,36 @@ class RoleContext:
     cursor: Cursor
     memory: Memory = field(default_factory=Memory)
     inbox: list[Message] = field(default_factory=list)
+    outbox: list[Message] | None = None
+    """What the role says in a round, until the round ends; None outside of rounds."""
     news: list[Message] = field(default_factory=list)
     """The messages that the role observed last."""
     react_mode: RoleReactMode = RoleReactMode.BY_ORDER
     max_react_loop: int | None = None
     env: Surroundings | None = None
+    log: Log | None = None
+    """Where the role's events go; None before the first."""
+    said: int = 0
+    """How many messages the role numbered."""
+    sessions: int = 0
+    """How many conversations it had."""
+    acting: bool = False
+    """True during a run. What follows is for the length of one."""
+    started: int = 0
+    """How many actions were started."""
+    last_event: int | None = None
+    last_action: Action | None = None
+    last_error: Exception | None = None
+    chooser: Chooser | None = None
+    plan: list[PlannedStep] | None = None
     _watch: frozenset[str] = WATCH_USER
+
+    def end_run(self) -> None:
+        """The next run begins at the first action, with a new conversation and a new plan."""
+        self.acting, self.started = False, 0
+        self.last_event = self.last_action = self.last_error = self.chooser = self.plan = None
+        self.cursor.in_order = False
+        self.cursor.move(-1)
 
     @property
     def state(self) -> int:

@@ -42,8 +42,8 @@ def open_session(role: Role, system: str | None) -> Session:
             f"`{type(role).__name__}(model='openai/gpt-4o-mini')`, or `model=` of its team; in a "
             f"test, `model=ScriptedModel([...])`."
         )
-    role._sessions += 1
-    name = f"{role.name}/{role._sessions}"
+    role.rc.sessions += 1
+    name = f"{role.name}/{role.rc.sessions}"
     seed = env.seed if env is not None else 0
     session = model.session(
         role.name,

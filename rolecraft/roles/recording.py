@@ -62,6 +62,8 @@ def add_note(error: BaseException, role: str, action: Action | None) -> None:
     error.add_note(f"{_NOTE}{where}role {role!r}")
 
 
-def has_note(error: BaseException) -> bool:
-    """Whether a role has noted, and so recorded, this exception."""
-    return any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
+def has_note(error: BaseException, role: str | None = None) -> bool:
+    """Whether a role (any, unless named) has noted, and so recorded, this exception."""
+    end = f"role {role!r}" if role is not None else ""
+    notes = getattr(error, "__notes__", ())
+    return any(note.startswith(_NOTE) and note.endswith(end) for note in notes)

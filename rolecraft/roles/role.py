@@ -28,7 +28,6 @@ from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Completion, Model, Session
-    from rolecraft.roles.planning import PlannedStep
 
 
 class Role(Asks, Declared):
@@ -54,19 +53,7 @@ class Role(Asks, Declared):
 
     _positional = ()  # too many to remember an order
 
-    # What else a role has. Underscored, so that none is taken for a field.
-    _acting = False
-    _said = _sessions = _started = 0
-    """How many messages and sessions it had, and how many actions this run has started."""
-    _log: Log | None = None
     _solo: Trajectory | None = None
-    _outbox: list[Message] | None = None
-    """What it says in a round, until the round ends; None outside of rounds."""
-    _last_event: int | None = None
-    _last_action: Action | None = None
-    _last_error: Exception | None = None
-    _chooser: choosing.Chooser | None = None
-    _plan: list[PlannedStep] | None = None
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         fields = self._named(args, fields)
@@ -108,7 +95,7 @@ class Role(Asks, Declared):
         `_set_state(0)` or nothing follows. Set during a run, it is worked off in order.
         """
         bound = self._bound(actions)
-        self.rc.cursor.replace(bound, in_order=self._acting)
+        self.rc.cursor.replace(bound, in_order=self.rc.acting)
         self._list_changed()
 
     _init_actions = set_actions
@@ -135,7 +122,7 @@ class Role(Asks, Declared):
     def _list_changed(self) -> None:
         actions = self.rc.cursor.actions
         self.__dict__["actions"] = actions
-        if self._log is not None:  # before the record begins, its header tells the list
+        if self.rc.log is not None:  # before the record begins, its header tells the list
             names = [action.name for action in actions]
             self._write(Event("action_swap", data={"actions": names}, cause=self._cause()))
 
@@ -186,21 +173,20 @@ class Role(Asks, Declared):
         if message is not None:
             for given in message if isinstance(message, (list, tuple)) else (message,):
                 self.put_message(given)
-        self._acting, self._started = True, 0
+        self.rc.acting = True
         try:
             return self._take_up(await self.react()) if await self._observe() else None
         except Exception as error:
-            self._failed(error, None, self._cause())
+            if not recording.has_note(error, self.name):  # else an action within has recorded it
+                self._failed(error, None, self._cause())
             raise
         finally:
-            self._acting = False
-            self._last_event = self._last_action = self._last_error = None
-            choosing.forget(self)
+            self.rc.end_run()
 
     def _check_free(self) -> None:
-        if self._acting:
+        if self.rc.acting:
             raise UsageError(f"Role {self.name!r} is already running; wait for it to finish.")
-        if self._outbox is None and self.rc.env is not None and self.rc.env.in_round:
+        if self.rc.outbox is None and self.rc.env is not None and self.rc.env.in_round:
             raise UsageError(
                 f"Role {self.name!r} cannot be run while its environment plays a round: send it a "
                 f"message (`send_to={self.name!r}`), and it takes it up in the next."
@@ -225,7 +211,7 @@ class Role(Asks, Declared):
                 self._number(message, f"{message.sent_from}>{self.name}")
                 self._log_now().add_message(message, None)
             rc.memory.add(message)
-        self._last_event = rc.news[-1].event if rc.news else None
+        self.rc.last_event = rc.news[-1].event if rc.news else None
         return len(rc.news)
 
     async def react(self) -> Message | None:
@@ -263,25 +249,25 @@ class Role(Asks, Declared):
         """Attribute, remember, record and publish what I said; once, however often called."""
         if isinstance(said, Message) and said.event is not None and said.sent_from == self.name:
             return said
-        message = _replies.as_reply(said, self._last_action, self)
+        message = _replies.as_reply(said, self.rc.last_action, self)
         if message is None:
             return None
         message.route()
         message.sent_from = self.name
         if message.role == "user":
             message.role = self.name
-        if not message.cause_by and self._last_action is not None:
-            message.cause_by = self._last_action.address
+        if not message.cause_by and self.rc.last_action is not None:
+            message.cause_by = self.rc.last_action.address
         env = self.rc.env
         if env is not None:
             env.check_receivers(message)
         self._number(message, self.name)
-        self._last_event = self._log_now().add_message(message, self._cause())
+        self.rc.last_event = self._log_now().add_message(message, self._cause())
         self.rc.memory.add(message)
         if SELF in message.send_to or self.name in message.send_to:
             self.rc.inbox.append(message)
-        if self._outbox is not None:
-            self._outbox.append(message)
+        if self.rc.outbox is not None:
+            self.rc.outbox.append(message)
         elif env is not None:
             env.deliver(message)
         return message
@@ -295,7 +281,7 @@ class Role(Asks, Declared):
     @property
     def is_idle(self) -> bool:
         """True when the role neither acts nor has anything in its inbox."""
-        return not self._acting and not self.rc.inbox
+        return not self.rc.acting and not self.rc.inbox
 
     # --- asking a model ----------------------------------------------------------------------
 
@@ -339,13 +325,13 @@ class Role(Asks, Declared):
         return f"{self.name}({self.profile})" if self.profile else self.name
 
     def _log_now(self) -> Log:
-        if self._log is None:
+        if self.rc.log is None:
             if self.rc.env is not None:
-                self._log = self.rc.env.recorder
+                self.rc.log = self.rc.env.recorder
             else:
                 self._solo = Trajectory(self.name, {"roles": [recording.describe(self)]})
-                self._log = Recorder(self._solo)
-        return self._log
+                self.rc.log = Recorder(self._solo)
+        return self.rc.log
 
     def _write(self, event: Event) -> int:
         event.role = self.name
@@ -356,22 +342,22 @@ class Role(Asks, Declared):
         now = running.get()
         if now is not None and now.owner is self:
             return now.event
-        return self._last_event
+        return self.rc.last_event
 
     def _number(self, message: Message, prefix: str) -> None:
-        self._said += 1
-        message.id = f"{prefix}:{self._said}"
+        self.rc.said += 1
+        message.id = f"{prefix}:{self.rc.said}"
 
     def _action_starts(self, action: Action, arguments: dict[str, Any]) -> int:
-        if self._started == self.max_actions:
+        if self.rc.started == self.max_actions:
             raise self._endless(action)
-        self._started += 1
-        self._last_error = None
+        self.rc.started += 1
+        self.rc.last_error = None
         index = self.rc.cursor.start(action)
         event = self._write(recording.action_event(action, index, arguments, self._cause()))
         around = running.get()
         if around is None or around.owner is not self:  # the outer of two speaks for both
-            self._last_event, self._last_action = event, action
+            self.rc.last_event, self.rc.last_action = event, action
         return event
 
     def _endless(self, action: Action) -> ActionLimitReached:
@@ -383,9 +369,9 @@ class Role(Asks, Declared):
 
     def _failed(self, error: Exception, action: Action | None, cause: int | None) -> None:
         """Note and record an exception on its way out of an action, or out of the run."""
-        if error is self._last_error:
-            return  # an action within has said so
-        self._last_error = error
+        if error is self.rc.last_error:
+            return  # an action within this one has recorded it
+        self.rc.last_error = error
         recording.add_note(error, self.name, action)
         self._write(recording.failure_event(error, action, cause))
 

@@ -275,7 +275,7 @@ async def test_cancelling_commits_what_was_done_and_leaves_no_task(others: int) 
     ]
     assert [event.seq for event in env.trajectory.events] == list(range(len(env.trajectory.events)))
     assert not env.in_round
-    assert all(not role._acting and role._outbox is None for role in stuck)
+    assert all(not role.rc.acting and role.rc.outbox is None for role in stuck)
 
 
 async def test_an_action_that_cancels_itself_is_not_swallowed() -> None:

@@ -140,23 +140,27 @@ def test_a_history_reads_like_the_list_it_shows(
 
 
 def cost_of_adding(count: int) -> float:
-    """CPU seconds for each message when `count` are added, the best of several tries."""
+    """CPU seconds for each message when `count` are added."""
     messages = [message(number) for number in range(count)]
-    best = float("inf")
+    memory = Memory()
     gc.disable()  # its pauses come at random
-    for _ in range(20_000 // count):
-        memory = Memory()
-        start = time.thread_time()
-        for one in messages:
-            memory.add(one)
-            memory.history[-1]
-            memory.get(1)
-        memory.get_by_action(Write)
-        best = min(best, time.thread_time() - start)
+    start = time.thread_time()
+    for one in messages:
+        memory.add(one)
+        memory.history[-1]
+        memory.get(1)
+    memory.get_by_action(Write)
+    seconds = time.thread_time() - start
     gc.enable()
-    return best / count
+    return seconds / count
 
 
 def test_adding_costs_the_same_in_a_long_memory_as_in_a_short_one() -> None:
     """Wart 14: 16 times the messages cost 228 times as much."""
-    assert cost_of_adding(4000) <= 2 * cost_of_adding(250)
+    short = long = float("inf")
+    for _ in range(50):  # a busy machine makes some tries slow, never too fast
+        short = min(short, *(cost_of_adding(250) for _ in range(4)))
+        long = min(long, cost_of_adding(4000))
+        if long <= 2 * short:
+            break
+    assert long <= 2 * short
