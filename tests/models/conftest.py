@@ -30,6 +30,8 @@ class Answer:
     """Close the connection without a word."""
     never: bool = False
     """Keep the client waiting."""
+    drip: bool = False
+    """Send a space now and then, for ever."""
 
 
 def chat(text: str | None = "hello", *, finish: str | None = "stop", **message: Any) -> Answer:
@@ -137,6 +139,12 @@ class ChatServer:
             await asyncio.Event().wait()
         if answer.drop:
             return False
+        if answer.drip:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
         content = (
             answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
         )

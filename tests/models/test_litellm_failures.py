@@ -248,6 +248,14 @@ async def test_a_server_that_never_answers_is_given_up_after_the_timeout(server,
     assert caught.value.attempts == 2
 
 
+async def test_a_server_that_drips_is_given_up_after_the_timeout_too(server, make_model):
+    """The time-out is for the whole answer: one that goes on and on is none."""
+    await make_model().session().generate(HELLO)
+    server.answers(server.Answer(drip=True))
+    with pytest.raises(ModelUnavailable, match="no answer in time"):
+        await make_model(timeout=0.5, policy={"times": 0}).session().generate(HELLO)
+
+
 async def test_a_useless_answer_that_was_paid_for_is_counted(server, make_model):
     empty = server.chat()
     empty.body["choices"] = []

@@ -259,7 +259,7 @@ async def test_closing_twice_and_closing_unused_is_harmless(server, make_model):
 
 async def test_closing_one_model_leaves_the_others_connected(server, make_model):
     server.answer_when(requests=2)
-    one, other = make_model(), make_model()
+    one, other = make_model(), make_model(policy={"times": 0})
     await one.prepare()
     waiting = asyncio.create_task(other.session().generate([Message("x")]))
     await asyncio.to_thread(server.asked.wait)
