@@ -102,6 +102,24 @@ def test_class_variables_properties_and_methods_are_no_fields() -> None:
             Guide(**{name: 1})
 
 
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"])
+@pytest.mark.parametrize(
+    "spelling", ["ClassVar[int]", "t.ClassVar[int]", "ClassVar", "typing.ClassVar"]
+)
+def test_class_variables_are_known_in_every_spelling(future: str, spelling: str) -> None:
+    program = (
+        "import typing, typing as t\nfrom typing import ClassVar\nfrom rolecraft import Role\n"
+        f"class Guide(Role):\n    limit: {spelling} = 3\n    place: str = 'here'\n"
+        "    ClassVariety: int = 1\n"
+    )
+    names: dict[str, t.Any] = {}
+    exec(future + program, names)
+    guide = names["Guide"](place="there", ClassVariety=2)
+    assert (guide.limit, guide.place, guide.ClassVariety) == (3, "there", 2)
+    with pytest.raises(UnknownName):
+        names["Guide"](limit=1)
+
+
 def test_a_subclass_may_set_a_class_variable_without_making_it_a_field() -> None:
     class Base(Role):
         limit: ClassVar[int] = 3

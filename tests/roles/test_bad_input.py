@@ -1,0 +1,145 @@
+"""Wrong programs: each is one clear error, as early as possible, that says the way out.
+
+An error text names the thing in backticks or quotes, shows the value, and says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from rolecraft import Action, Environment, Limits, Message, Role, Team
+from rolecraft.errors import (
+    ActionLimitReached,
+    DuplicateRole,
+    NoActions,
+    RolecraftError,
+    StateOutOfRange,
+    UnknownName,
+    UsageError,
+)
+
+
+class Say(Action):
+    async def run(self) -> str:
+        return "hi"
+
+
+class Restless(Role):
+    actions = [Say]
+
+    async def _act(self) -> Message | None:
+        message = await super()._act()
+        self.set_actions([Say])
+        return message
+
+
+def plain_run() -> None:
+    type("Plain", (Action,), {"run": lambda self: "x"})
+
+
+async def unknown_receiver() -> None:
+    class Send(Action):
+        async def run(self) -> Message:
+            return Message("x", send_to="Bop")
+
+    env = Environment([Role(name="Ann", actions=[Send]), Role(name="Bob", actions=[Say])])
+    env.publish_message("go")
+    await env.run()
+
+
+class Case(NamedTuple):
+    program: Callable[[], Any] | Callable[[], Awaitable[Any]]
+    error: type[RolecraftError]
+    thing: str
+    value: str
+    way_out: str
+
+
+CASES = {
+    "unknown keyword": Case(
+        lambda: Role(goals="x"), UnknownName, "`Role` keyword", "'goals'", "Did you mean 'goal'?"
+    ),
+    "duplicate role name": Case(
+        lambda: Environment([Role(name="Ann"), Role(name="Ann")]),
+        DuplicateRole, "Two roles", "'Ann'", "Give one another name: `Role(name='...')`",
+    ),
+    "unknown receiver": Case(
+        unknown_receiver, UnknownName, "Receiver", "'Bop'", "Did you mean 'Bob'? Known: `<all>`"
+    ),
+    "unknown receiver, from outside": Case(
+        lambda: Environment().publish_message(Message("x", send_to="Bop")),
+        UnknownName, "Receiver", "'Bop'", "Known: `<all>`",
+    ),
+    "action without async run": Case(
+        plain_run, UsageError, "`Plain.run`", "is no coroutine", "write `async def run(self, hist"
+    ),
+    "action without run": Case(
+        lambda: Role(name="Ann", actions=[type("Empty", (Action,), {})]),
+        UsageError, "Action `Empty`", "role 'Ann'", "write it",
+    ),
+    "state out of range": Case(
+        lambda: Role(name="Ann", actions=[Say])._set_state(1),
+        StateOutOfRange, "State", "1 of role 'Ann'", "from -1 (nothing to do) to 0",
+    ),
+    "state of a role without actions": Case(
+        lambda: Role(name="Ann")._set_state(0),
+        StateOutOfRange, "State", "0 of role 'Ann'", "0 actions",
+    ),
+    "role without actions": Case(
+        lambda: Role(name="Ann").run("go"),
+        NoActions, "Role", "'Ann' has no actions", "Set `actions = [...]` on its class",
+    ),
+    "endless swap": Case(
+        lambda: Restless(name="Ann").run("go"),
+        ActionLimitReached, "Role", "'Ann' started 1000 actions", "raise `max_actions`",
+    ),
+    "unknown react mode": Case(
+        lambda: Role(react_mode="fast"), UsageError, "`react_mode`", "'fast'", "'by_order'"
+    ),
+    "actions that are none": Case(
+        lambda: Role(actions=["write"]), UsageError, "`actions`", "'write'", "subclass of it"
+    ),
+    "content that is no text": Case(
+        lambda: Message(7), UsageError, "`Message(content=...)`", "7", "Use str(...)"
+    ),
+    "negative limit": Case(
+        lambda: Limits(usd=-1), UsageError, "`Limits(usd=...)`", "-1", "wants a number from 0"
+    ),
+    "team without roles": Case(
+        lambda: Team().run("idea"), UsageError, "The team", "no roles", "Team([Writer(), Editor()])"
+    ),
+    "model that is none": Case(
+        lambda: Role(model="gpt").ask("?"), UsageError, "names no model", "'gpt'", "provider/name"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_wrong_program_is_told_what_is_wrong_with_which_value_and_what_to_do(
+    name: str,
+) -> None:
+    case = CASES[name]
+
+    async def attempt() -> None:
+        result = case.program()
+        if isinstance(result, Awaitable):
+            await result
+
+    with pytest.raises(case.error) as caught:
+        await attempt()
+    text = str(caught.value)
+    for part in (case.thing, case.value, case.way_out):
+        assert part in text
+    assert "\n" not in text
+
+
+async def test_what_is_wrong_before_the_run_leaves_nothing_half_done() -> None:
+    env = Environment([Role(name="Ann", actions=[Say])])
+    for wrong in (Role(name="Ann"), "Bob", Role):
+        with pytest.raises(UsageError):
+            env.add_role(wrong)  # type: ignore[arg-type]
+    assert list(env.roles) == ["Ann"]
+    assert env.is_idle
