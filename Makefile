@@ -60,7 +60,7 @@ $(BENCH_VENV)/.bench: pyproject.toml | $(BENCH_VENV)/bin/python
 	  + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12" \
 	  if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $* >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $* \
-	  && $(PYTHON) -m pip --python $@ install -qq pip; }
+	  && $(PYTHON) -m pip --python $@ install -qq pip; } || { rm -rf $*; exit 1; }
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) demo build dist *.egg-info
