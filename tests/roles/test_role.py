@@ -252,6 +252,15 @@ async def test_what_a_message_cannot_carry_is_refused_where_it_was_returned() ->
     assert "raised in role 'Role'" in caught.value.__notes__
 
 
+async def test_a_list_of_what_json_does_not_know_is_refused_too() -> None:
+    class Odd(Action):
+        async def run(self) -> object:
+            return [object]
+
+    with pytest.raises(UsageError, match=r"`Odd.run` returned \[<class 'object'>\]"):
+        await Role(actions=[Odd]).run("go")
+
+
 # --- overriding ------------------------------------------------------------------------------
 
 
