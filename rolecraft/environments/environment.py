@@ -265,7 +265,7 @@ class Environment:
     @property
     def trajectory(self) -> Trajectory:
         """The events so far: in memory, or read back from the journal."""
-        (sink,) = self.recorder.sinks
+        sink, *_ = self.recorder.sinks  # the first is ours, others may be added
         if isinstance(sink, Trajectory):
             return sink
         from rolecraft.trajectories.jsonl import load

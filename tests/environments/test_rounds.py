@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from rolecraft import Action, Environment, Limits, Message, Role, ScriptedModel, UserRequirement
+from rolecraft import (
+    Action,
+    Environment,
+    Limits,
+    Message,
+    Role,
+    ScriptedModel,
+    Trajectory,
+    UserRequirement,
+)
 from rolecraft.errors import LimitReached, UsageError
 from rolecraft.messages import USER_REQUIREMENT
 from rolecraft.trajectories import Event
@@ -356,6 +365,17 @@ async def test_journal_and_memory_hold_the_same(tmp_path: Path) -> None:
     assert on_disk.trajectory.header() == in_memory.trajectory.header()
     on_disk.close()
     on_disk.close()
+
+
+async def test_further_sinks_may_be_added_to_the_record(tmp_path: Path) -> None:
+    for journal in (None, tmp_path / "run.jsonl"):
+        env = ping_pong(journal=journal)
+        seen = Trajectory()
+        env.recorder.sinks = (*env.recorder.sinks, seen)
+        await env.run(rounds=2)
+        assert [e.content for e in env.trajectory.of("message")] == ["go", "hi", "hi"]
+        assert seen.events == env.trajectory.events[1:]
+        env.close()
 
 
 async def test_the_header_says_who_plays() -> None:
