@@ -184,6 +184,19 @@ async def test_a_template_that_rewrites_history_starts_a_new_sequence_and_says_s
     assert "rewrites earlier turns" in said[0]
 
 
+async def test_a_template_that_changes_an_earlier_question_starts_a_new_sequence_too() -> None:
+    """Of the same length and with the answer in the same place, so that only reading it tells."""
+    model = byte_level_model(
+        CHATML.replace(
+            "{{ message.content }}",
+            "{{ message.content | upper if message.role == 'user' and not loop.last "
+            "else message.content }}",
+        )
+    )
+    spans = await talk(model.session("r"), "ab", "ba", choices=("aa",))
+    assert [span.session for span in spans] == ["r:0", "r:0+1"]
+
+
 async def test_a_template_that_trims_answers_does_not_break_the_sequence() -> None:
     model = byte_level_model(CHATML.replace("message.content", "message.content | trim"))
     session = model.session("r")

@@ -211,10 +211,12 @@ def test_on_policy_the_gradient_is_reinforce(clip: Clip | DetachedClip) -> None:
     ("ratio", "advantage", "has_gradient"),
     [
         (1.1, 1.0, True),
+        (1.25, 1.0, True),  # more room upwards than downwards
         (1.3, 1.0, False),  # already likelier than the clip allows
         (1.3, -1.0, True),
         (0.7, -1.0, False),  # already unlikelier than the clip allows
         (0.7, 1.0, True),
+        (0.79, -1.0, False),
         (3.5, -1.0, False),  # the dual clip
         (2.5, -1.0, True),
     ],
