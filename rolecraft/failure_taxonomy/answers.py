@@ -10,6 +10,7 @@ different modes in different versions, and there is no evidence in it that could
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
@@ -139,7 +140,7 @@ def _find(completion: Completion, marker: str) -> dict[str, Any]:
     text = completion.text
     if not isinstance(text, str) or not text.strip():
         raise _NoAnswer("the answer is empty")
-    answers = [found for found in _objects(text) if "findings" in found]
+    answers = [found for found in _objects(_spoken(text), marker) if "findings" in found]
     if not answers:
         raise _NoAnswer(f"the answer is not in the form that was asked for: {text.strip()[:80]!r}")
     if len(answers) > 1:
@@ -149,8 +150,22 @@ def _find(completion: Completion, marker: str) -> dict[str, Any]:
     return answers[0]
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The outermost JSON objects in a text that may have words and code fences around them."""
+def _spoken(text: str) -> str:
+    """The text after the thoughts with which some models begin, drafts among them."""
+    thoughts, end, spoken = text.rpartition("</think>")
+    if end:
+        return spoken
+    if "<think>" in text[: text.find("{")]:
+        raise _NoAnswer("the answer ends among the model's thoughts")
+    return text
+
+
+def _objects(text: str, marker: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects in a text that may have words and code fences around them.
+
+    Raises `_NoAnswer` where an object is broken: it may be the answer, and what stands in it or
+    beside it only a draft. A word in braces, as in `{this}`, is no object.
+    """
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
     at = text.find("{")
     for _ in range(MOST_STARTS):
@@ -159,11 +174,33 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         try:
             found, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            end = at + 1
+            end = _closing(text, at)
+            inside = text[at:end]
+            if _TABLE.match(inside) or "findings" in inside or marker in inside:
+                raise _NoAnswer("the text holds broken JSON") from None
         else:
-            if isinstance(found, dict):
-                yield found
+            yield found
         at = text.find("{", end)
+    raise _NoAnswer("the text has too many braces")
+
+
+_TABLE = re.compile(r"\{\s*[\"'{}]")
+"""How a table begins that is written in JSON, or nearly."""
+
+_BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the brace at `start` is closed, braces in strings not counted.
+
+    Raises `_NoAnswer` if it is not: the text was cut off.
+    """
+    depth = 0
+    for found in _BRACES.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(found.group(), 0)
+        if depth == 0 and found.group() == "}":
+            return found.end()
+    raise _NoAnswer("the text ends within an open brace")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -101,6 +101,22 @@ NO_ANSWERS: dict[str, Any] = {
     "present and absent": answer(*ABSENT, *[{**PRESENT, "mode": mode} for mode in ASKED]),
     "a tool call instead": '<tool_call>{"name": "search", "arguments": {}}</tool_call>',
     "lone surrogate": "\ud800",
+    # drafts that the judge gave up
+    "a draft among thoughts, then a refusal": f"<think>Maybe {answer(*ABSENT)}</think> I can't.",
+    "a draft among thoughts that were cut off": f"<think>Maybe {answer(*ABSENT)} No, wait:",
+    "thoughts whose begin the template wrote": f"Maybe {answer(*ABSENT)} No.</think> I can't.",
+    "a draft among thoughts, then a cut-off answer": (
+        f"<think>Maybe {answer(*ABSENT)}</think>\n{answer(PRESENT)[:-40]}"
+    ),
+    "an answer, then a cut-off correction": (
+        f"{answer(*ABSENT)}\nWait. Corrected:\n{answer(PRESENT)[:-30]}"
+    ),
+    "an answer, then the first brace of a correction": answer(*ABSENT) + "\nCorrected:\n{",
+    "a draft in an object with a key twice": (
+        f'{{"draft": {answer(*ABSENT)}, "final": 1, "final": 2}}'
+    ),
+    "a draft in a cut-off object": f'{{"draft": {answer(*ABSENT)}, "final": {answer(PRESENT)[:50]}',
+    "a draft in a table of another language": f"{{'draft': {answer(*ABSENT)}, 'final': None}}",
 }
 
 
@@ -140,6 +156,8 @@ def test_a_well_formed_answer_is_read() -> None:
         ("```json\n", "\n```"),
         ("Here is my answer, as {asked} for:\n", "\nI hope {this} helps."),
         ("<think>The marker {x} is odd.</think>", ""),
+        (f"<think>A draft: {answer()}. No.</think>\n", ""),
+        ('<think>{"marker": and so on</think>', ""),
         ('An example: {"a": 1}. Now:\n', ""),
     ],
 )
