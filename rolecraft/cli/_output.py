@@ -1,18 +1,22 @@
 """Where a command's words go.
 
 Without `--json`, what a person asked for goes to stdout, progress to stderr. With it, stdout has
-JSON lines and nothing else: people's tables and everything that user code prints go to stderr.
+JSON lines and nothing else: people's tables and everything that user code prints go to stderr, also
+what programs that it starts and libraries in C print.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import math
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from rich import box
 from rich.console import Console
@@ -26,22 +30,37 @@ if TYPE_CHECKING:
 
 
 class Output:
-    """The streams of one command. `say` and `table` are for people, `result` for programs."""
+    """The streams of one command. `say` and `table` are for people, `result` for programs.
+
+    A command does its work `with` its output: with `--json`, nothing else gets to stdout then.
+    """
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
-        self._stdout = sys.stdout
         self.page = _console(stderr=json)
         self.progress = _console(stderr=True)
+        self._write = _to_stream(sys.stdout)
+        self._apart = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        if self.json:
+            self._write = self._apart.enter_context(_stdout_apart())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._apart.close()
 
     def result(self, record: dict[str, Any]) -> None:
         """One JSON line on stdout; nothing without `--json`."""
         if self.json:
             # A lone surrogate (a broken character of a model) must not cost the line.
             line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, default=str)
-            line = line.encode("utf-8", "backslashreplace").decode("utf-8")
-            self._stdout.write(line + "\n")
-            self._stdout.flush()
+            self._write((line + "\n").encode("utf-8", "backslashreplace"))
 
     def say(self, text: str = "", *, style: str = "") -> None:
         """A line for people. Never cut, and wrapped by the terminal only."""
@@ -89,10 +108,10 @@ class Output:
             yield lambda: progress.advance(task)
 
     @contextlib.contextmanager
-    def bar(self, what: str, total: int) -> Iterator[Callable[[str], None]]:
+    def bar(self, what: str, total: int, *, lines: int = 10) -> Iterator[Callable[[str], None]]:
         """A progress bar on stderr; call it with a word on the state for each step.
 
-        Without a terminal a line is written at every tenth part instead.
+        Without a terminal it is so many lines instead, spread evenly.
         """
         from rich.progress import (
             BarColumn,
@@ -103,7 +122,7 @@ class Output:
         )
 
         if not self.progress.is_terminal:
-            yield _Tenths(self, what, total).step
+            yield _Lines(self, what, total, lines).step
             return
         columns = (
             TextColumn("{task.description}"),
@@ -136,26 +155,66 @@ class Output:
             table.add_row(*(Text(printable(str(cell))) for cell in row))
         self.page.print(table)
 
-    @contextlib.contextmanager
-    def user_code(self) -> Iterator[None]:
-        """While code of the user runs: what it prints must not end up among the JSON lines."""
-        if not self.json:
-            yield
-            return
+
+@contextlib.contextmanager
+def _stdout_apart() -> Iterator[Callable[[bytes], None]]:
+    """Meanwhile all that is printed goes to stderr; what it yields writes to the real stdout.
+
+    Python's `print` is only one of the ways to stdout: child processes and C write to the
+    descriptor. Where `sys.stdout` is no descriptor 1 (a test captures it), only Python is diverted.
+    """
+    stream = sys.stdout
+    if not _is_descriptor(stream, 1):
         with contextlib.redirect_stdout(sys.stderr):
-            yield
+            yield _to_stream(stream)
+        return
+    stream.flush()
+    real = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with contextlib.redirect_stdout(sys.stderr):
+            yield lambda data: _write_all(real, data)
+    finally:
+        # What Python and C still hold back was printed meanwhile, so it goes to stderr too.
+        with contextlib.suppress(OSError):
+            stream.flush()
+        with contextlib.suppress(OSError, TypeError):  # no such library to ask: Windows
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(real, 1)
+        os.close(real)
 
 
-class _Tenths:
-    """Progress in lines, for logs: one line at every tenth part."""
+def _is_descriptor(stream: Any, number: int) -> bool:
+    try:
+        return bool(stream.fileno() == number)
+    except (AttributeError, OSError, ValueError):  # none at all, or one in memory
+        return False
 
-    def __init__(self, output: Output, what: str, total: int) -> None:
-        self._output, self._what, self._total, self._done = output, what, total, 0
+
+def _to_stream(stream: Any) -> Callable[[bytes], None]:
+    def write(data: bytes) -> None:
+        stream.write(data.decode("utf-8"))
+        stream.flush()
+
+    return write
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+class _Lines:
+    """Progress in lines, for logs."""
+
+    def __init__(self, output: Output, what: str, total: int, lines: int) -> None:
+        self._output, self._what, self._total, self._lines = output, what, total, lines
+        self._done = 0
 
     def step(self, state: str) -> None:
-        before = self._done * 10 // self._total
+        before = self._done * self._lines // self._total
         self._done += 1
-        if self._done * 10 // self._total > before:
+        if self._done * self._lines // self._total > before:
             comma = ", " if state else ""
             self._output.note(f"{self._what}: {self._done} of {self._total}{comma}{state}")
 

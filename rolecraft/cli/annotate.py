@@ -35,12 +35,12 @@ def annotate(
     debug: Debug = False,
 ) -> None:
     """Label the failures of runs: a trajectory, a log file of another tool, or a folder."""
-    output = Output(json=json)
-    models = Models(judge, option="--judge")
-    reports, broken = asyncio.run(_annotate(paths, models, output))
-    _summary(reports, broken, output)
-    if broken:
-        raise typer.Exit(ExitCode.INCOMPLETE if reports else ExitCode.ERROR)
+    with Output(json=json) as output:
+        models = Models(judge, option="--judge")
+        reports, broken = asyncio.run(_annotate(paths, models, output))
+        _summary(reports, broken, output)
+        if broken:
+            raise typer.Exit(ExitCode.INCOMPLETE if reports else ExitCode.ERROR)
 
 
 async def _annotate(

@@ -28,15 +28,15 @@ def new(
     debug: Debug = False,
 ) -> None:
     """Make a project with roles, actions, an environment and tests. It runs without a key."""
-    output = Output(json=json)
-    folder = make_project(Path(name))
-    output.result({"project": str(folder), "files": [str(f) for f in _files(folder)]})
-    output.say(f"Made `{folder}`. It works at once, offline and without a key:")
-    output.say(f"  cd {folder}")
-    output.say('  rolecraft run environments/newsroom.py:team --task "Rain in spring"')
-    output.say("  rolecraft annotate runs")
-    output.say("  python -m pytest")
-    output.say("With a real model: rolecraft run ... --model openai/gpt-4o-mini")
+    with Output(json=json) as output:
+        folder = make_project(Path(name))
+        output.result({"project": str(folder), "files": [str(f) for f in _files(folder)]})
+        output.say(f"Made `{folder}`. It works at once, offline and without a key:")
+        output.say(f"  cd {folder}")
+        output.say('  rolecraft run environments/newsroom.py:team --task "Rain in spring"')
+        output.say("  rolecraft annotate runs")
+        output.say("  python -m pytest")
+        output.say("With a real model: rolecraft run ... --model openai/gpt-4o-mini")
 
 
 def make_project(folder: Path) -> Path:

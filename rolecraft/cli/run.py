@@ -65,8 +65,7 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run a team, a role or a scenario on a task and record it."""
-    output = Output(json=json)
-    with output.user_code():
+    with Output(json=json) as output:
         found = load_target(target)
         models = Models(model, role_model)
         name = target.rpartition(":")[2]
@@ -87,9 +86,9 @@ def run(
             work = _run_scenario(found, chosen, models, seed or 0, options, output)
         with user_errors("the run failed"):
             outcome = asyncio.run(work)
-    outcome.report(output)
-    if outcome.stop not in _DONE:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        outcome.report(output)
+        if outcome.stop not in _DONE:
+            raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -38,26 +38,28 @@ def show(
     from rolecraft.failure_taxonomy import annotate, read
     from rolecraft.viewer import trajectory_page, write_page
 
-    output = Output(json=json)
-    trajectory = read(path)
-    report = asyncio.run(annotate(trajectory)) if failures else None
-    output.result(_record(path, trajectory, report, html))
-    if html is not None:
-        page = trajectory_page(
-            trajectory,
-            report.findings if report is not None else None,
-            judged=coverage([report]) if report is not None else "",
-            made_by=f"rolecraft show {path}{' --failures' if failures else ''} --html {html}",
-        )
-        try:
-            write_page(html, page)
-        except OSError as error:
-            raise typer.BadParameter(f"`{html}` cannot be written: {error.strerror}.") from error
-        output.say(f"Wrote `{html}`.")
-    elif diagram:
-        output.say(trajectory.sequence_diagram())
-    else:
-        _read_aloud(trajectory, report, output)
+    with Output(json=json) as output:
+        trajectory = read(path)
+        report = asyncio.run(annotate(trajectory)) if failures else None
+        output.result(_record(path, trajectory, report, html))
+        if html is not None:
+            page = trajectory_page(
+                trajectory,
+                report.findings if report is not None else None,
+                judged=coverage([report]) if report is not None else "",
+                made_by=f"rolecraft show {path}{' --failures' if failures else ''} --html {html}",
+            )
+            try:
+                write_page(html, page)
+            except OSError as error:
+                raise typer.BadParameter(
+                    f"`{html}` cannot be written: {error.strerror}."
+                ) from error
+            output.say(f"Wrote `{html}`.")
+        elif diagram:
+            output.say(trajectory.sequence_diagram())
+        else:
+            _read_aloud(trajectory, report, output)
 
 
 def _record(

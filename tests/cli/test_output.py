@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,13 +50,43 @@ def test_without_json_it_goes_to_stdout(capsys):
 
 
 def test_user_code_cannot_print_between_the_json_lines(capsys):
-    output = Output(json=True)
-    with output.user_code():
+    with Output(json=True) as output:
         print("user")
         output.result({"a": 1})
+    print("after")
     said = capsys.readouterr()
-    assert said.out == '{"a": 1}\n'
+    assert said.out == '{"a": 1}\nafter\n'
     assert said.err == "user\n"
+
+
+NOISY = """
+import ctypes, os, subprocess, sys
+from rolecraft.cli._output import Output
+
+early = sys.stdout
+print("before")
+try:
+    with Output(json=True) as output:
+        os.system("echo shell")
+        subprocess.run([sys.executable, "-c", "print('child')"])
+        ctypes.CDLL(None).puts(b"library")
+        os.write(1, b"descriptor\\n")
+        print("kept", file=early)
+        output.result({"a": "\\u00fc"})
+        raise KeyError
+except KeyError:
+    print("after")
+"""
+
+
+def test_neither_can_programs_that_it_starts_nor_libraries_in_c():
+    """Also what is still in their buffers when the command ends; stdout is as before after it."""
+    done = subprocess.run(
+        [sys.executable, "-c", NOISY], capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.splitlines() == ["before", '{"a": "\u00fc"}', "after"]
+    said = {"shell", "child", "library", "descriptor", "kept"}
+    assert set(done.stderr.splitlines()) == said
 
 
 def test_progress_without_a_terminal_is_a_line_at_every_tenth(capsys):
