@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection
 from importlib import import_module
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -15,10 +17,12 @@ from rolecraft.cli._models import Models
 from rolecraft.cli._options import Debug, Json, Out, Seed
 from rolecraft.cli._output import Output
 from rolecraft.cli._target import load_target, user_errors
-from rolecraft.cli._training import step_record, step_words, use_threads
+from rolecraft.cli._training import step_record, step_words, use_threads, writing_to
 from rolecraft.errors import UnknownName
 
 if TYPE_CHECKING:
+    from rolecraft.models import Model
+    from rolecraft.models.transformers_model import TransformersModel
     from rolecraft.scenarios import Scenario
     from rolecraft.training import StepRecord, TrainingRun
 
@@ -66,40 +70,46 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Train the roles of a scenario; writes the model and its learning curve."""
-    output = Output(json=json)
-    with output.user_code():
+    with Output(json=json) as output:
         found = _find(scenario)
-        if out.exists() and any(out.iterdir()):
-            raise CommandLineError(f"`--out {out}` is not empty. Name another folder.")
-        use_threads(threads)
         models = Models(model)
+        _check(found, models, freeze or ())
+        use_threads(threads)
+        folder = _Folder(out)
         with user_errors("training failed"):
             run = asyncio.run(
-                _train(found, models, steps, tasks_per_step, until, freeze or (), seed, output)
+                _train(
+                    found,
+                    models.everyone,
+                    folder,
+                    output,
+                    steps=steps,
+                    tasks_per_step=tasks_per_step,
+                    until=until,
+                    frozen=freeze or (),
+                    seed=seed,
+                )
             )
-    try:
-        run.save(out)
-    except OSError as error:
-        raise CommandLineError(f"Cannot write to `{out}`: {error.strerror}.") from error
-    reward = run.mean_reward()
-    reached = until is None or reward >= until
-    output.result(
-        {
-            "steps": len(run.records),
-            "reward": reward,
-            "cpu_seconds": round(run.cpu_seconds, 3),
-            "model": str(out),
-            "curve": str(out / "training.jsonl"),
-        }
-    )
-    output.say(
-        f"{len(run.records)} steps, {run.cpu_seconds:.1f} CPU-seconds; mean reward of the last "
-        f"ten steps: {reward:.3f}."
-    )
-    output.say(f"Model and learning curve are in `{out}`; use it as: --model transformers:{out}")
-    if not reached:
-        output.warn(f"The reward {until} was not reached.")
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        reward = run.mean_reward()
+        output.result(
+            {
+                "steps": len(run.records),
+                "reward": reward,
+                "cpu_seconds": round(run.cpu_seconds, 3),
+                "model": str(out),
+                "curve": str(folder.curve),
+            }
+        )
+        output.say(
+            f"{len(run.records)} steps, {run.cpu_seconds:.1f} CPU-seconds; mean reward of the last "
+            f"ten steps: {reward:.3f}."
+        )
+        output.say(
+            f"Model and learning curve are in `{out}`; use it as: --model transformers:{out}"
+        )
+        if until is not None and reward < until:
+            output.warn(f"The reward {until} was not reached.")
+            raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _find(name: str) -> Scenario:
@@ -119,18 +129,9 @@ def _find(name: str) -> Scenario:
     return found
 
 
-async def _train(
-    scenario: Scenario,
-    models: Models,
-    steps: int,
-    tasks_per_step: int,
-    until: float | None,
-    freeze: Collection[str],
-    seed: int,
-    output: Output,
-) -> TrainingRun:
+def _check(scenario: Scenario, models: Models, freeze: Collection[str]) -> None:
+    """Raise `CommandLineError` for what cannot be trained, before anything is made or played."""
     from rolecraft.models.transformers_model import TransformersModel
-    from rolecraft.training import train
 
     if not (models.everyone is None or isinstance(models.everyone, TransformersModel)):
         raise CommandLineError("`--model` must be a local one: transformers:PATH.")
@@ -145,19 +146,93 @@ async def _train(
             f"Scenario `{scenario.name}` brings no untrained model; say which one to start from: "
             f"--model transformers:PATH."
         )
-    with output.bar(f"Training {scenario.name}", steps) as progress:
 
-        def on_step(record: StepRecord) -> None:
-            output.result(step_record(record))
-            progress(step_words(record))
 
-        return await train(
-            scenario,
-            model=models.everyone,
-            steps=steps,
-            tasks_per_step=tasks_per_step,
-            frozen=freeze,
-            seed=seed,
-            until=until,
-            on_step=on_step,
-        )
+async def _train(
+    scenario: Scenario,
+    given: Model | None,
+    folder: _Folder,
+    output: Output,
+    *,
+    steps: int,
+    seed: int,
+    **options: Any,
+) -> TrainingRun:
+    """Train, and leave what was learnt in `folder`, however training ends."""
+    from rolecraft.training import FROM_SCRATCH, GRPO, train
+
+    # The model is made here, so that there is one to save when training does not come to its end.
+    model, algorithm = given, GRPO()
+    if model is None:
+        assert scenario.untrained is not None
+        model, algorithm = scenario.untrained(seed), FROM_SCRATCH
+    policy = cast("TransformersModel", model)
+    try:
+        with output.bar(f"Training {scenario.name}", steps) as progress:
+
+            def on_step(record: StepRecord) -> None:
+                folder.add(record)
+                output.result(step_record(record))
+                progress(step_words(record))
+
+            run = await train(
+                scenario,
+                model=policy,
+                algorithm=algorithm,
+                steps=steps,
+                seed=seed,
+                on_step=on_step,
+                **options,
+            )
+    except BaseException:
+        await folder.rescue(policy, output)
+        raise
+    await folder.save(policy)
+    return run
+
+
+class _Folder:
+    """Where a training goes: its curve a line at a time, so that no end of it costs what was."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `CommandLineError` for a folder that is not empty or cannot be written to."""
+        self.path = path
+        self.curve = path / "training.jsonl"
+        self.steps = 0
+        with writing_to(path):
+            self._made = not path.exists()
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise CommandLineError(f"`--out {path}` is not empty. Name another folder.")
+            self.curve.touch()
+
+    def add(self, record: StepRecord) -> None:
+        with writing_to(self.path), self.curve.open("a", encoding="utf-8") as curve:
+            curve.write(dumps(step_record(record)) + "\n")
+        self.steps += 1
+
+    async def save(self, model: TransformersModel) -> None:
+        """Write the weights once the update under way has ended: never half of one."""
+        from safetensors import SafetensorError
+
+        with writing_to(self.path):
+            try:
+                await model.run(lambda: model.save(self.path))
+            except SafetensorError as error:  # how it reports a full disk
+                raise OSError(str(error)) from error
+
+    async def rescue(self, model: TransformersModel, output: Output) -> None:
+        """Save what an unfinished training learnt; if that is nothing, leave nothing behind."""
+        if self.steps:
+            try:
+                await self.save(model)
+            except CommandLineError as error:  # the reason why training ended comes first
+                output.warn(f"What was learnt is lost. {error}")
+            else:
+                steps = f"{self.steps} step{'s' if self.steps > 1 else ''}"
+                output.note(f"What was learnt in {steps} is in `{self.path}`.")
+            return
+        with contextlib.suppress(OSError):
+            self.curve.unlink()
+            if self._made:
+                self.path.rmdir()
