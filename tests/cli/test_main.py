@@ -11,6 +11,7 @@ import pytest
 import rolecraft
 from rolecraft.cli._exits import EXIT_CODES, CommandLineError, ExitCode, of_error
 from rolecraft.errors import RolecraftError, TraceError, UsageError
+from rolecraft.trajectories import Event, Trajectory
 
 COMMANDS = ["demo", "new", "run", "annotate", "show", "train"]
 
@@ -103,8 +104,24 @@ def test_no_colour_where_none_is_wanted_and_none_without_a_terminal(process, tea
         assert "\x1b" not in result.out + result.err
 
 
-def test_a_reader_that_closes_the_pipe_costs_no_traceback(process, team_file):
-    process("run", "crew.py:team", "--task", "x")
-    command = f"{sys.executable} -m rolecraft.cli show runs/team.jsonl | true"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
+def test_a_reader_that_closes_the_pipe_costs_no_traceback(tmp_path):
+    """There is far more to say than a pipe holds, so it is still being said when nobody listens."""
+    events = [Event("message", role="a", content="x" * 100, seq=seq) for seq in range(5000)]
+    Trajectory("long", {}, events).save(tmp_path / "long.jsonl")
+    command = [sys.executable, "-m", "rolecraft.cli", "show", "long.jsonl"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as saying:
+        saying.stdout.readline()
+        saying.stdout.close()
+        assert saying.stderr.read() == b""
+    assert saying.returncode == ExitCode.ERROR
+
+
+def test_nor_does_one_that_never_reads_the_results(tmp_path):
+    Trajectory("short", {}, [Event("message", role="a", seq=0)]).save(tmp_path / "short.jsonl")
+    command = [sys.executable, "-m", "rolecraft.cli", "show", "short.jsonl", "--json"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == ExitCode.ERROR
