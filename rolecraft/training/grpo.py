@@ -33,6 +33,7 @@ from rolecraft.training.losses import (
     StepSize,
     policy_gradient_loss,
 )
+from rolecraft.training.master_weights import MasterWeights
 from rolecraft.training.sequences import TrainingSequence, actions
 
 SPOILT_UPDATES = 3
@@ -45,16 +46,20 @@ class TrainingDiverged(RolecraftError):
     Attribute `skipped`: names of the sequences that were left out of the last one.
     """
 
-    def __init__(self, skipped: Sequence[str]) -> None:
+    def __init__(self, skipped: Sequence[str], reason: str = "") -> None:
         self.skipped = tuple(skipped)
-        listed = ", ".join(f"`{name}`" for name in self.skipped[:3])
-        more = f" and {len(self.skipped) - 3} more" if len(self.skipped) > 3 else ""
-        named = f"Left out last: {listed}{more}. " if listed else "The gradient was not finite. "
+        named = f"Left out last: {_listed(self.skipped)}. " if self.skipped else ""
         super().__init__(
             f"{SPOILT_UPDATES} updates in a row met numbers that are not finite. {named}"
-            f"Look at the rewards and log-probabilities of these; if they are sound, the weights "
-            f"are not: go back to the last good ones with a lower `learning_rate`."
+            f"{reason + '. ' if reason else ''}Look at the rewards and log-probabilities; "
+            f"if they are sound, the weights are not: go back to the last good ones "
+            f"with a lower `learning_rate`."
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f"`{name}`" for name in names[:3]) + more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +149,9 @@ class Trainer:
     """Updates the weights of `module`, a causal language model of transformers, in place.
 
     `reference` is what `GRPO(kl=...)` keeps the policy near; by default a copy of the weights as
-    they are now. Dropout stays off, so that trainer and sampler see one policy.
+    they are now. Dropout stays off, so that trainer and sampler see one policy. Weights below
+    float32 (bfloat16, as many checkpoints are) are trained on float32 copies and rounded into the
+    model after each step, which takes twelve further bytes a weight (float32: eight).
     """
 
     def __init__(self, module: Any, algorithm: GRPO, *, reference: Any = None) -> None:
@@ -153,7 +160,8 @@ class Trainer:
         self.weights = [weight for weight in module.parameters() if weight.requires_grad]
         if not self.weights:
             raise UsageError("The model has no weights to train: all have `requires_grad=False`.")
-        self.optimizer = torch.optim.Adam(self.weights, lr=algorithm.learning_rate)
+        self._masters = MasterWeights(self.weights)
+        self.optimizer = torch.optim.Adam(self._masters.masters, lr=algorithm.learning_rate)
         self.reference = reference
         if algorithm.kl is not None and reference is None:
             self.reference = copy.deepcopy(module).requires_grad_(False)
@@ -169,39 +177,50 @@ class Trainer:
         if not actions(sequences):
             raise UsageError(
                 "There is nothing to learn from: no sequence has a token that the model chose. "
-                "Train a model that records its tokens, such as `TransformersModel`."
+                "Train a model that records its tokens, such as `TransformersModel`, at a "
+                "temperature above 0."
             )
+        self._masters.read()
         skipped = [sequence for sequence in sequences if not _is_finite(sequence)]
-        stats, finite = self._learn([s for s in sequences if _is_finite(s)], skipped)
+        stats, trouble = self._learn([s for s in sequences if _is_finite(s)], skipped)
         self.optimizer.zero_grad()
-        self._spoilt = 0 if finite and not skipped else self._spoilt + 1
+        self._spoilt = self._spoilt + 1 if trouble or skipped else 0
         if self._spoilt >= SPOILT_UPDATES:
-            raise TrainingDiverged(stats.skipped)
+            raise TrainingDiverged(stats.skipped, trouble)
         return stats
 
     def _learn(
         self, sequences: list[TrainingSequence], skipped: list[TrainingSequence]
-    ) -> tuple[UpdateStats, bool]:
-        """The optimiser steps; adds to `skipped`. Also returns whether all went well."""
+    ) -> tuple[UpdateStats, str]:
+        """The optimiser steps; adds to `skipped`. Also says what ended them early, if so."""
         step = StepSize(sum(any(s.action_mask) for s in sequences), actions(sequences))
         batches = self._batches(sequences)
         epochs: list[_Sum] = []
-        finite = bool(batches)
-        for _ in range(self.algorithm.epochs if finite else 0):
+        trouble = ""
+        for _ in range(self.algorithm.epochs if batches else 0):
             self.optimizer.zero_grad()
             epoch, bad = self._gradient(batches, step)
             if bad and not epochs:  # nothing has changed yet: begin again without these
                 skipped += bad
                 names = {id(sequence) for sequence in bad}
                 return self._learn([s for s in sequences if id(s) not in names], skipped)
-            norm = torch.nn.utils.clip_grad_norm_(self.weights, self.algorithm.max_grad_norm)
+            if bad:
+                trouble = (
+                    f"After {len(epochs)} of its steps, the last update gave log-probabilities "
+                    f"that were not finite: {_listed([sequence.name for sequence in bad])}"
+                )
+                break
+            norm = torch.nn.utils.clip_grad_norm_(
+                self._masters.masters, self.algorithm.max_grad_norm
+            )
             epoch.grad_norm = float(norm)
             epochs.append(epoch)
-            finite = not bad and math.isfinite(epoch.grad_norm)
-            if not finite:
+            if not math.isfinite(epoch.grad_norm):
+                trouble = "The gradient was not finite"
                 break
             self.optimizer.step()
-        return _stats(epochs, step, [sequence.name for sequence in skipped]), finite
+            self._masters.write_back()
+        return _stats(epochs, step, [sequence.name for sequence in skipped]), trouble
 
     def _gradient(
         self, batches: list[Batch], step: StepSize
@@ -233,6 +252,7 @@ class Trainer:
                 entropy_NT=entropy_NA,
             )
             loss.total.backward()  # type: ignore[no-untyped-call]
+            self._masters.take_gradients()
             total.add(loss, gap=float((logp_NA - batch.sampled_logp_NA).detach().abs().max()))
         return total, bad
 

@@ -11,6 +11,7 @@ Divisors that looked at the micro-batch alone have been a recurring error of RL 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
@@ -84,10 +85,32 @@ class Normalise(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kl:
-    """A penalty `coefficient * KL(policy || reference)`, estimated at the sampled tokens."""
+    """A penalty for leaving the reference: `coefficient` times an estimate at each sampled token.
+
+    Both estimators measure KL(policy || reference); what they pull by is their gradient, in
+    expectation over tokens of the policy itself (tokens of an older policy are not reweighed):
+
+    - `k2`: the gradient of KL(policy || reference), which shuns what the reference finds unlikely;
+    - `k3`: the gradient of KL(reference || policy), which keeps all that the reference finds
+      likely. Equation 4 of GRPO (arXiv 2402.03300), and what most libraries use.
+
+    `k1` is no penalty: its gradient, that of the log-probability, is zero in expectation. It is
+    one of the estimates of `kl_estimate`.
+    """
 
     coefficient: float = 0.001
-    estimator: Literal["k1", "k2", "k3"] = "k3"
+    estimator: Literal["k2", "k3"] = "k3"
+
+    def __post_init__(self) -> None:
+        if self.estimator not in ("k2", "k3"):
+            raise UsageError(
+                f"`Kl(estimator=...)` is 'k2' or 'k3', got {self.estimator!r}. The gradient of "
+                f"KL(policy || reference), which 'k1' does not have, is that of 'k2'."
+            )
+        if not 0 <= self.coefficient < math.inf:
+            raise UsageError(
+                f"`Kl(coefficient=...)` wants a number from 0, got {self.coefficient!r}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +211,7 @@ def kl_estimate(
 
     With d = reference_logp - logp: k1 = -d (unbiased), k2 = d^2 / 2 (biased, low variance),
     k3 = e^d - d - 1 (unbiased, never negative). Schulman 2020, "Approximating KL divergence".
+    An unbiased value need not have the divergence's gradient: see `Kl`.
     """
     d = reference_logp - logp
     if estimator == "k1":
@@ -196,7 +220,7 @@ def kl_estimate(
         return d.square() / 2
     if estimator == "k3":
         return d.exp() - d - 1
-    raise UsageError(f"`Kl(estimator=...)` is 'k1', 'k2' or 'k3', got {estimator!r}.")
+    raise UsageError(f"`kl_estimate(estimator=...)` is 'k1', 'k2' or 'k3', got {estimator!r}.")
 
 
 def _clipped_cost(

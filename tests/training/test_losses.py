@@ -291,16 +291,57 @@ def test_divergence_estimators() -> None:
     assert (kl_estimate(p.log(), q.log(), "k3") >= 0).all()
 
 
+@pytest.mark.parametrize("estimator", ["k2", "k3"])
+def test_each_penalty_pulls_by_the_gradient_that_its_description_names(estimator: Any) -> None:
+    """Every token of a policy over three, weighed by its probability: nothing is left to chance.
+
+    k2 has the gradient of KL(policy || reference), k3 that of KL(reference || policy).
+    """
+    theta = torch.tensor([0.5, -0.3, 1.0], dtype=F64, requires_grad=True)
+    reference = torch.log_softmax(torch.tensor([1.0, 0.0, -1.0], dtype=F64), 0)
+    policy = torch.log_softmax(theta, 0)
+    divergence = {
+        "k2": (policy.exp() * (policy - reference)).sum(),
+        "k3": (reference.exp() * (reference - policy)).sum(),
+    }[estimator]
+    (expected,) = torch.autograd.grad(divergence, theta)
+    pull = torch.zeros(3, dtype=F64)
+    for token, probability in enumerate(policy.detach().exp()):
+        logp = torch.log_softmax(theta, 0)[token].view(1, 1)
+        loss = policy_gradient_loss(
+            logp,
+            logp.detach(),
+            torch.zeros(1, 1, dtype=F64),
+            torch.ones(1, 1, dtype=torch.bool),
+            clip=Clip(),
+            normalise=Normalise.TOKENS,
+            kl=Kl(1.0, estimator),
+            reference_logp_NT=reference[token].view(1, 1),
+        )
+        pull += probability * torch.autograd.grad(loss.total, theta)[0]
+    assert expected.norm() > 0.1
+    torch.testing.assert_close(pull, expected, rtol=0, atol=1e-12)
+
+
+def test_k1_estimates_the_divergence_and_pulls_nowhere() -> None:
+    """Why `Kl` refuses it: in expectation its gradient is zero."""
+    theta = torch.tensor([0.5, -0.3, 1.0], dtype=F64, requires_grad=True)
+    logp = torch.log_softmax(theta, 0)
+    estimate = kl_estimate(logp, torch.log(torch.tensor([0.6, 0.3, 0.1], dtype=F64)), "k1")
+    (pull,) = torch.autograd.grad((logp.detach().exp() * estimate).sum(), theta)
+    torch.testing.assert_close(pull, torch.zeros(3, dtype=F64), rtol=0, atol=1e-12)
+
+
 def test_reports_are_means_over_the_actions() -> None:
     inputs, extra = random_inputs(3)
     mask = inputs["action_mask_NT"]
     loss = policy_gradient_loss(
-        **inputs, **extra, clip=Clip(), normalise=Normalise.TOKENS, kl=Kl(0.5, "k1"), entropy=0.1
+        **inputs, **extra, clip=Clip(), normalise=Normalise.TOKENS, kl=Kl(0.5, "k2"), entropy=0.1
     )
     log_ratio = (inputs["logp_NT"] - inputs["sampled_logp_NT"])[mask]
     assert loss.entropy == pytest.approx(float(extra["entropy_NT"][mask].mean()))
     assert loss.kl == pytest.approx(
-        float((inputs["logp_NT"] - extra["reference_logp_NT"])[mask].mean())
+        float((inputs["logp_NT"] - extra["reference_logp_NT"])[mask].square().mean() / 2)
     )
     assert loss.moved == pytest.approx(float((log_ratio.exp() - 1 - log_ratio).mean()))
     assert float(loss.total) == pytest.approx(
@@ -328,7 +369,10 @@ def test_a_sequence_without_actions_costs_nothing() -> None:
         lambda: DetachedClip(2.0, 1.0),
         lambda: loss_of(random_inputs(0)[0], normalise=Normalise.MAX_TOKENS),
         lambda: loss_of(random_inputs(0)[0], kl=Kl(), reference_logp_NT=None),
-        lambda: loss_of(random_inputs(0)[0], kl=Kl(estimator="k4")),  # type: ignore[arg-type]
+        lambda: Kl(estimator="k1"),  # type: ignore[arg-type]
+        lambda: Kl(coefficient=-0.1),
+        lambda: Kl(coefficient=math.nan),
+        lambda: kl_estimate(torch.zeros(1), torch.zeros(1), "k4"),  # type: ignore[arg-type]
         lambda: loss_of(random_inputs(0)[0], entropy=0.1),
     ],
 )
