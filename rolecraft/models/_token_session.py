@@ -43,10 +43,10 @@ class TokenSession(Session):
         name = self.id or f"{self.role}:{self.seed}"
         return f"{name}+{self.restarts}" if self.restarts else name
 
-    def key(self, model_seed: int, call_seed: int | None) -> int:
-        """The random stream of the next call."""
+    def key(self, model_seed: int, call_seed: int | None, *, restarts: bool = False) -> int:
+        """The random stream of the next call; `restarts` if it starts a new sequence."""
         seed = self.seed if call_seed is None else call_seed
-        return hash64(_stream(model_seed, self.role, self.restarts), seed)
+        return hash64(_stream(model_seed, self.role, self.restarts + restarts), seed)
 
     def extend(self) -> tuple[str, list[int], bool]:
         """What the messages add: the rendered conversation, the new tokens, whether it restarts.

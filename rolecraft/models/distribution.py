@@ -42,7 +42,8 @@ def log_distribution(
 def nucleus(logp_NK: torch.Tensor, top_p_N: torch.Tensor) -> torch.Tensor:
     """Keep each row's likeliest ids until their mass reaches `top_p`, renormalised; -inf elsewhere.
 
-    The id that crosses the threshold is kept (Holtzman et al. 2020, arXiv 1904.09751).
+    The id that crosses the threshold is kept (Holtzman et al. 2020, arXiv 1904.09751). Rows with a
+    `top_p` of 1 come out as they went in, whatever the rounding of their sum.
     """
     sorted_logp, order = logp_NK.sort(dim=-1, descending=True, stable=True)
     probability = sorted_logp.exp()
@@ -50,7 +51,7 @@ def nucleus(logp_NK: torch.Tensor, top_p_N: torch.Tensor) -> torch.Tensor:
     dropped = before >= top_p_N[:, None]
     dropped[:, 0] = False
     kept = logp_NK.masked_fill(torch.zeros_like(dropped).scatter(-1, order, dropped), -torch.inf)
-    return torch.log_softmax(kept, dim=-1)
+    return torch.where(top_p_N[:, None] < 1.0, torch.log_softmax(kept, dim=-1), logp_NK)
 
 
 def draw(logp_NK: torch.Tensor, uniform_N: torch.Tensor) -> torch.Tensor:

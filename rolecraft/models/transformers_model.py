@@ -19,6 +19,7 @@ from rolecraft.messages import Message
 from rolecraft.models._batching import Batcher
 from rolecraft.models._choices import Node, choice_tree
 from rolecraft.models._decoding import Row, decode
+from rolecraft.models._plain_text import PlainText
 from rolecraft.models._token_session import TokenSession
 from rolecraft.models._torch import torch, transformers
 from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
@@ -26,9 +27,12 @@ from rolecraft.trajectories.events import TokenSpan, Usage
 
 Out = TypeVar("Out")
 
-# Distinct prompts whose rendering or tokens are kept. Training plays the same tasks many times;
-# a prompt of 4,000 characters costs about 20 kB here.
-CACHED_PROMPTS = 4096
+# Distinct short texts whose rendering or tokens are kept: training plays the same tasks many times.
+# One of the longest costs about 60 kB. Longer ones, which are mostly long conversations and never
+# come again, are rendered and tokenised anew: for n calls, n whole renderings, which the template
+# needs, but only what is new is tokenised.
+CACHED_PROMPTS = 1024
+CACHED_CHARACTERS = 4000
 
 
 class TransformersModel(Model):
@@ -85,6 +89,7 @@ class TransformersModel(Model):
         self._batcher: Batcher[Row, tuple[Row, int]] = Batcher(
             self._answer, max_batch=max_batch, name=name
         )
+        self._plain = PlainText(tokenizer, name)
         self._warned = False
         # Caches per instance: `lru_cache` on methods would keep every model alive.
         self._render_once = lru_cache(CACHED_PROMPTS)(self._render_uncached)
@@ -112,9 +117,10 @@ class TransformersModel(Model):
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(path)
             module = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # each of the libraries underneath has errors of its own
             raise ModelError(
-                f"`{path}` holds no model and tokenizer that `transformers` can load: {error}"
+                f"`{path}` holds no model and tokenizer that `transformers` can load: {error}. "
+                f"Check the path; files that are cut off or damaged must be fetched or saved again."
             ) from error
         return cls(
             module,
@@ -166,15 +172,16 @@ class TransformersModel(Model):
                 f"let an action call the tool."
             )
         prompt, given, restarts = session.extend()
+        row = self._row(session, given, sampling, restarts=restarts)
+        row, version = await self._batcher.submit(row)
         if restarts:
             self._note_restart(session)
             session.restart()
         start = len(session.tokens)
-        row, version = await self._batcher.submit(self._row(session, given, sampling))
         sampled = row.sampled
         end = self._end_texts.get(sampled[-1], "") if row.finish == "stop" else ""
         text = self._text(row, sampled, sampling)
-        session.commit(prompt, given, sampled, text, end)
+        session.commit(prompt, given, sampled, self._plain.mark(text), end)
         restricted = any(ids is not None for ids in row.support)
         return Completion(
             text=text,
@@ -193,14 +200,29 @@ class TransformersModel(Model):
         )
 
     def render(self, messages: Sequence[Message]) -> str:
-        """The conversation as the chat template writes it, up to where the answer begins."""
-        return self._render_once(tuple((message.api_role, message.content) for message in messages))
+        """The conversation as the chat template writes it, up to where the answer begins.
+
+        Whatever a message says that spells a special token is marked, so that `encode` reads it as
+        ordinary text and only the template's own special tokens count.
+        """
+        conversation = tuple(
+            (message.api_role, self._plain.mark(message.content)) for message in messages
+        )
+        if sum(len(content) for _, content in conversation) > CACHED_CHARACTERS:
+            return self._render_uncached(conversation)
+        return self._render_once(conversation)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a rendered text. No special tokens are added: the template wrote them."""
-        return list(self._encode_once(text))
+        """The tokens of a rendered text. No special tokens are added: the template wrote them.
 
-    def _row(self, session: TokenSession, given: list[int], sampling: Sampling) -> Row:
+        Raises `UsageError` for text that the tokenizer cannot spell, or only as a special token.
+        """
+        short = len(text) <= CACHED_CHARACTERS
+        return list(self._encode_once(text) if short else self._encode_uncached(text))
+
+    def _row(
+        self, session: TokenSession, given: list[int], sampling: Sampling, *, restarts: bool
+    ) -> Row:
         temperature = 1.0 if sampling.temperature is None else float(sampling.temperature)
         top_p = 1.0 if sampling.top_p is None else float(sampling.top_p)
         max_tokens = self.max_tokens if sampling.max_tokens is None else sampling.max_tokens
@@ -209,7 +231,7 @@ class TransformersModel(Model):
                 f"`Sampling` wants temperature >= 0, 0 < top_p <= 1 and max_tokens >= 1, got "
                 f"{sampling.temperature!r}, {sampling.top_p!r} and {sampling.max_tokens!r}."
             )
-        ids = session.tokens + given
+        ids = [*given] if restarts else session.tokens + given
         tree = None if sampling.choices is None else self._tree(sampling.choices)
         if self._context is not None:
             room = self._context - len(ids)
@@ -222,7 +244,7 @@ class TransformersModel(Model):
             max_tokens = min(max_tokens, room)
         return Row(
             ids=ids,
-            key=session.key(self.seed, sampling.seed),
+            key=session.key(self.seed, sampling.seed, restarts=restarts),
             temperature=temperature,
             top_p=top_p,
             max_tokens=max_tokens,
@@ -281,14 +303,17 @@ class TransformersModel(Model):
 
     def _encode_uncached(self, text: str) -> tuple[int, ...]:
         try:
-            return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+            return tuple(self._plain.encode(text))
+        except UsageError:
+            raise
         except Exception as error:  # the tokenizers library raises plain `Exception`
             raise UsageError(
                 f"The tokenizer of `{self.name}` cannot spell {text!r}: {error}"
             ) from error
 
     def _tree_uncached(self, choices: tuple[str, ...]) -> Node:
-        return choice_tree(choices, [self.encode(choice) for choice in choices], self._end)
+        spelled = [self.encode(self._plain.mark(choice)) for choice in choices]
+        return choice_tree(choices, spelled, self._end)
 
     def _note_restart(self, session: TokenSession) -> None:
         if not self._warned:

@@ -46,6 +46,15 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
         TransformersModel.load(tmp_path)
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_file_that_is_cut_off_is_an_error_with_the_way_out(tmp_path: Path, file: str) -> None:
+    tiny_model("abc").save(tmp_path)
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelError, match=rf"{tmp_path.name}.*cut off or damaged.*saved again"):
+        TransformersModel.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("attribute", "words"), [("chat_template", "chat template"), ("eos_token", "end token")]
 )
