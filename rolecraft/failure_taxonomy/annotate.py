@@ -137,12 +137,13 @@ def _open(trace: Trace, format: str | None) -> tuple[TraceView, str]:  # noqa: A
 def _detect(view: TraceView, name: str, detectors: Sequence[Detector]) -> Report:
     said: list[FailureFinding] = []
     for detector in detectors:
-        for finding in detector.judge(view):
-            held = verified(finding, view.by_seq, author=False)
+        for finding in _findings(detector, view):
+            fact = finding.source == "environment"
+            held = verified(finding, view.by_seq, fact=fact, silent=view.silent)
             if isinstance(held, str):
                 raise UsageError(
                     f"Detector `{detector.name}` has a finding for {finding.mode!r} that {held}: "
-                    f"{finding!r}. A `present` names events and quotes one of them."
+                    f"{finding!r}. A `present` names events, quotes one of them and names its role."
                 )
             said.append(held)
     by_mode = _by_mode(said)
@@ -155,6 +156,16 @@ def _detect(view: TraceView, name: str, detectors: Sequence[Detector]) -> Report
         decisive=decisive(findings, view),
         problems=list(view.trajectory.problems),
     )
+
+
+def _findings(detector: Detector, view: TraceView) -> list[FailureFinding]:
+    try:
+        return list(detector.judge(view))
+    except StopIteration as error:  # it cannot leave a thread: whoever waits would wait forever
+        raise UsageError(
+            f"Detector `{detector.name}` raised `StopIteration`: a `next()` of its found nothing. "
+            "Give it a default, `next(…, None)`."
+        ) from error
 
 
 def _settle(mode: str, said: list[FailureFinding]) -> list[FailureFinding]:

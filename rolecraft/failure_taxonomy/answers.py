@@ -152,7 +152,7 @@ def _find(completion: Completion, marker: str) -> dict[str, Any]:
 
 def _spoken(text: str) -> str:
     """The text after the thoughts with which some models begin, drafts among them."""
-    thoughts, end, spoken = text.rpartition("</think>")
+    _, end, spoken = text.rpartition("</think>")
     if end:
         return spoken
     if "<think>" in text[: text.find("{")]:

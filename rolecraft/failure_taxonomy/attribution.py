@@ -15,7 +15,7 @@ def decisive(findings: Iterable[FailureFinding], view: TraceView) -> Decisive | 
     """The earliest `present` finding that nothing later made good; None if there is none.
 
     A finding's step is the event that it names first. The run recovered from it if the header's
-    goal was met later, or if the same constraint was later kept by the same role.
+    goal was met later and until the end, or if the same role later kept the same constraint.
     """
     present = [finding for finding in findings if finding.verdict == "present"]
     for finding in sorted(present, key=lambda finding: finding.events):
@@ -26,13 +26,13 @@ def decisive(findings: Iterable[FailureFinding], view: TraceView) -> Decisive | 
 
 def _recovered(finding: FailureFinding, view: TraceView) -> bool:
     at = view.position[finding.events[0]]
-    if any(start > at for start, _ in when_met(view)):
+    if any(start > at and end == len(view.events) for start, end in when_met(view)):
         return True
     if finding.source != "environment":
         return False
     seen = list(watches(view))
-    broken = next(watch for watch in seen if watch.event.seq == finding.events[-1])
-    return any(
+    broken = next((watch for watch in seen if watch.event.seq == finding.events[-1]), None)
+    return broken is not None and any(
         watch.kept and watch.name == broken.name and watch.role == broken.role
         for watch in seen
         if view.position[watch.event.seq] > view.position[broken.event.seq]

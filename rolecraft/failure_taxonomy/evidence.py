@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from rolecraft.failure_taxonomy.modes import get_mode
@@ -37,21 +37,32 @@ def quotable(event: Event) -> str:
     A field is written as `"name":value`, in JSON exactly as the journal has it, so each line of
     the text stands verbatim in the event's journal line (JSON escapes apart).
     """
-    lines = [event.content] if event.content else []
-    lines += [
+    return "\n".join([*([event.content] if event.content else []), *_deed(event)])
+
+
+def _deed(event: Event) -> list[str]:
+    lines = [
         f"{_encode(key)}:{_encode(event.data[key])}"
         for key in _DATA.get(event.kind, ())
         if key in event.data
     ]
     if event.artifact is not None:
         lines.append(f'"name":{_encode(event.artifact.name)}')
-    return "\n".join(lines)
+    return lines
 
 
 def excerpt(event: Event, length: int = 200) -> str:
-    """The first `length` characters of an event's content, or the first line of its deed."""
-    text = event.content.strip() or quotable(event).strip().split("\n", 1)[0]
-    return text[:length].rstrip()
+    """The first `length` characters of an event's content, or the first line of its deed.
+
+    Where these are too short to be a quote it is the whole text; in any case `find_quote` finds
+    it in the event, unless there is nothing to quote.
+    """
+    text = quotable(event)
+    for part in (event.content, *_deed(event)[:1]):
+        start = part.strip()[:length].rstrip()
+        if find_quote(start, text) is not None:
+            return start
+    return text.strip()
 
 
 def find_quote(quote: str, text: str) -> str | None:
@@ -70,13 +81,21 @@ def find_quote(quote: str, text: str) -> str | None:
 
 
 def verified(
-    finding: FailureFinding, events: Mapping[int, Event], *, author: bool = True
+    finding: FailureFinding,
+    events: Mapping[int, Event],
+    *,
+    shown: Mapping[int, Sequence[str]] | None = None,
+    silent: Collection[str] = (),
+    fact: bool = False,
 ) -> FailureFinding | str:
     """`finding` with its quote in the event's own wording; or, as a str, why it does not hold.
 
     A `present` must name events among `events` (by seq), quote one of them unless its mode is an
-    absence, and, with `author`, name as role who made the quoted event. An absence without a
-    quote must name the author of one of its events, if these have any.
+    absence, and name as role who made the quoted event. An absence without a quote must name the
+    author of one of its events, if these have any, or a role that did nothing (`silent`).
+
+    `shown` holds by seq the texts in which a quote may stand, if not in all of an event. A `fact`
+    was measured by a program, which says who is answerable; a measurement has nothing to quote.
     """
     if finding.verdict != "present":
         return finding
@@ -87,26 +106,32 @@ def verified(
         return f"names event {missing[0]}, which does not exist"
     named = [events[seq] for seq in finding.events]
     if not finding.quote.strip():
+        if fact:
+            return replace(finding, quote="")
         if not get_mode(finding.mode).absence:
             return "has no quote"
-        if author and not any(_is_by(event, finding.role, events) for event in named):
+        by_one = finding.role in silent or any(
+            _is_by(event, finding.role, events) for event in named
+        )
+        if not by_one:
             return f"names the role {finding.role!r}, which made none of its events"
         return replace(finding, quote="")
     quoted = [
         (event, words)
         for event in named
-        if (words := find_quote(finding.quote, quotable(event))) is not None
+        for text in (shown.get(event.seq, ()) if shown is not None else (quotable(event),))
+        if (words := find_quote(finding.quote, text)) is not None
     ]
     if not quoted:
         return "quotes what none of its events says"
     for event, words in quoted:
-        if not author or _is_by(event, finding.role, events):
+        if fact or _is_by(event, finding.role, events):
             return replace(finding, quote=words)
     return f"names the role {finding.role!r}, but {quoted[0][0].role!r} made the quoted event"
 
 
 def _is_by(event: Event, role: str, events: Mapping[int, Event]) -> bool:
-    """True if `role` made the event; for an event that nobody made, if the role exists."""
+    """True if `role` made the event; of an event that nobody made, if it is nobody or exists."""
     if event.role:
         return event.role == role
-    return bool(role) and any(other.role == role for other in events.values())
+    return not role or any(other.role == role for other in events.values())

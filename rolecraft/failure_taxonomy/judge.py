@@ -138,7 +138,7 @@ class Judge:
         kept: list[FailureFinding] = []
         faults: list[str] = []
         for row in rows:
-            result = verified(row, part.events)
+            result = verified(row, part.events, shown=part.shown)
             if isinstance(result, str):
                 faults.append(result)
                 opinion.dropped.append(f"the finding `{row.mode}` {result}")

@@ -150,12 +150,25 @@ class TraceView:
         return self.stop_reason in ("finished", "idle")
 
     @cached_property
+    def last_deeds(self) -> dict[str, Event]:
+        """The last thing that each role of the team said or did; who did something last is last."""
+        kinds = ("message", "action", "tool_call", "artifact", "verify")
+        deeds: dict[str, Event] = {}
+        for event in self.events:
+            if event.kind in kinds and event.role in self.team:
+                deeds.pop(event.role, None)
+                deeds[event.role] = event
+        return deeds
+
+    @property
     def last_deed(self) -> Event | None:
         """The last thing that a role of the team said or did."""
-        kinds = ("message", "action", "tool_call", "artifact", "verify")
-        return next(
-            (e for e in reversed(self.events) if e.kind in kinds and e.role in self.team), None
-        )
+        return next(reversed(self.last_deeds.values()), None)
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Roles of the team that said and did nothing."""
+        return self.team - self.last_deeds.keys()
 
     # --- what was done ------------------------------------------------------------------------
 

@@ -45,6 +45,15 @@ class Window:
         """The events in this window, by seq."""
         return {piece.event.seq: piece.event for piece in self.pieces if piece.event is not None}
 
+    @property
+    def shown(self) -> dict[int, list[str]]:
+        """What of each event stands in this window: its whole text, or parts of it, by seq."""
+        shown: dict[int, list[str]] = {}
+        for piece in self.pieces:
+            if piece.event is not None:
+                shown.setdefault(piece.event.seq, []).append(piece.text)
+        return shown
+
     def text(self, marker: str) -> str:
         """The window as text, with `marker` before the head of every piece."""
         return "\n\n".join(f"{marker} {piece.head}\n{piece.text}" for piece in self.pieces)

@@ -200,6 +200,18 @@ async def test_a_failure_before_the_goal_was_met_is_not_decisive() -> None:
     assert report.decisive is None
 
 
+async def test_a_goal_that_was_met_later_and_lost_again_recovers_nothing() -> None:
+    turns = [
+        Turn("coder", "Look", does=[LISTING, LISTING], says="I have looked around."),
+        Turn("tester", "RunTests", does=[Check("tests", True)], says="All tests pass."),
+        Turn("coder", "WriteCode", does=[Make("a.py", "2")], says="Written."),
+        Turn("tester", "RunTests", does=[Check("tests", False)], says="Now they fail."),
+    ]
+    report = await annotate(await Script(turns, goal={"verify": "tests"}).play())
+    assert report.decisive is not None
+    assert (report.decisive.mode, report.decisive.role) == ("repetition", "coder")
+
+
 async def test_a_constraint_that_was_kept_in_the_end_is_not_decisive() -> None:
     def watched(turn: int, passed: bool) -> Watched:
         return Watched(turn, {"constraint": "short", "passed": passed, "role": "writer"})
@@ -275,6 +287,49 @@ async def test_detectors_of_ones_own_are_held_to_the_same_evidence() -> None:
     liar.quoted = "The prjoect"
     with pytest.raises(UsageError, match="`mine` has a finding for 'role_spec' that quotes what"):
         await annotate(trajectory, detectors=[liar])
+
+
+async def test_detectors_of_ones_own_name_who_made_what_they_quote() -> None:
+    class Unfair(Detector):
+        name = "mine"
+        modes = ("role_spec",)
+
+        def look(self, view: Any) -> list[FailureFinding]:
+            (close,) = [e for e in view.events if e.role == "boss" and e.kind == "message"]
+            quote = "The project is done."
+            return [FailureFinding("role_spec", "present", (close.seq,), "coder", quote, 0.5)]
+
+    with pytest.raises(UsageError, match="names the role 'coder', but 'boss' made the quoted"):
+        await annotate(await BAD.play(), detectors=[Unfair()])
+
+
+async def test_a_fact_of_a_detector_of_ones_own_needs_no_watched_constraint() -> None:
+    class Sure(Detector):
+        name = "mine"
+        modes = ("role_spec",)
+
+        def look(self, view: Any) -> list[FailureFinding]:
+            quote = "The project is done."
+            (said,) = [e.seq for e in view.events if e.content == quote and e.kind == "message"]
+            return [
+                FailureFinding("role_spec", "present", (said,), "boss", quote, 1.0, "environment")
+            ]
+
+    report = await annotate(await BAD.play(), detectors=[Sure()])
+    assert report.decisive is not None
+    assert report.decisive.mode == "role_spec"
+
+
+async def test_a_detector_that_looks_for_what_is_not_there_is_named_and_hangs_nothing() -> None:
+    class Careless(Detector):
+        name = "mine"
+        modes = ("role_spec",)
+
+        def look(self, view: Any) -> list[FailureFinding]:
+            return [next(iter(()))]
+
+    with pytest.raises(UsageError, match="`mine` raised `StopIteration`"):
+        await asyncio.wait_for(annotate(await BAD.play(), detectors=[Careless()]), 60)
 
 
 # --- many -----------------------------------------------------------------------------------------

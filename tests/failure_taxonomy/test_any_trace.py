@@ -26,14 +26,16 @@ JSON = st.recursive(
 )
 _KEYS = (
     "action fields tool arguments ok target passed constraint role name value actions reason "
-    "ends read_only exitcode"
+    "ends read_only exitcode at_least"
 )
 KEYS = st.sampled_from(_KEYS.split())
 EVENTS = st.builds(
     Event,
     st.sampled_from(sorted(EVENT_KINDS)),
     role=ROLES,
-    content=st.sampled_from(["", "Done.", "Which one?", "a long sentence about nothing at all"]),
+    content=st.sampled_from(
+        ["", "?", "no", "x=1", "Done.", "Which one?", "a long sentence about nothing at all"]
+    ),
     to=st.lists(st.sampled_from(["<all>", "ada", "ben", "<none>", "lib.Role"])).map(tuple),
     data=st.dictionaries(KEYS, JSON, max_size=4),
     cause=st.none() | st.integers(0, 20),
@@ -57,10 +59,9 @@ ABOUT = st.fixed_dictionaries(
 @given(st.lists(EVENTS, max_size=20), ABOUT)
 def test_no_trace_breaks_a_detector(events: list[Event], about: dict[str, Any]) -> None:
     """`annotate` also raises if a detector's finding names what is not there."""
-    trajectory = Trajectory("any", about)
-    recorder = Recorder(trajectory)
-    for event in events:
-        recorder.add(event)
+    for seq, event in enumerate(events):
+        event.seq = seq
+    trajectory = Trajectory("any", about, events)
     report = asyncio.run(annotate(trajectory))
     assert {finding.mode for finding in report.findings} == set(MODES)
     assert report.summary()

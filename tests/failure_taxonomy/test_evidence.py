@@ -39,6 +39,23 @@ def test_each_line_of_a_deed_stands_in_the_journal(event: Event) -> None:
     assert excerpt(event) in line
 
 
+@pytest.mark.parametrize(
+    ("event", "quote"),
+    [
+        (Event("verify", content="no", data={"target": "x", "passed": False}), '"target":"x"'),
+        (Event("artifact", content="x=1", artifact=Artifact("a.py", "0")), '"name":"a.py"'),
+        (Event("action", content="go", data={"action": "W"}), '"action":"W"'),
+        (Event("message", content=" no\n"), "no"),
+        (Event("message", content="a" + 300 * " " + "b"), "a" + 300 * " " + "b"),
+        (Event("message", content=" \n"), ""),
+    ],
+)
+def test_an_excerpt_is_always_a_quote_that_holds(event: Event, quote: str) -> None:
+    """Three letters of a longer text prove nothing, so then the deed is quoted."""
+    assert excerpt(event) == quote
+    assert not quote or find_quote(quote, quotable(event)) is not None
+
+
 def test_labels_and_outcomes_in_an_event_cannot_be_quoted() -> None:
     event = Event("tool_result", role="a", content="5", data={"ok": True, "reward": 1.0}, seq=0)
     assert quotable(event) == "5"
@@ -83,10 +100,27 @@ def test_an_absence_needs_a_place_and_no_quote() -> None:
     )
 
 
+def test_an_absence_may_name_a_role_that_did_nothing_if_that_is_known() -> None:
+    missing = FailureFinding("premature_end", "present", events=(1, 2), role="sol")
+    assert verified(missing, EVENTS, silent={"sol"}) == missing
+    quoted = replace(missing, quote="I doubt it.")
+    assert verified(quoted, EVENTS, silent={"sol"}) == (
+        "names the role 'sol', but 'ben' made the quoted event"
+    )
+
+
+def test_a_quote_must_stand_in_what_was_shown_of_the_event() -> None:
+    assert isinstance(verified(FINDING, EVENTS, shown={0: ["The  total\nis"]}), FailureFinding)
+    assert verified(FINDING, EVENTS, shown={0: ["total\nis 42."]}) == (
+        "quotes what none of its events says"
+    )
+
+
 def test_what_nobody_made_may_be_laid_at_any_real_role() -> None:
     stop = FailureFinding("premature_end", "present", events=(2,), role="ben", quote="finished")
     assert isinstance(verified(stop, EVENTS), FailureFinding)
     assert isinstance(verified(replace(stop, role="nobody"), EVENTS), str)
+    assert isinstance(verified(replace(stop, role=""), EVENTS), FailureFinding)
 
 
 def test_a_short_quote_counts_only_as_the_whole_text() -> None:

@@ -338,6 +338,24 @@ async def test_an_event_longer_than_a_window_is_shown_in_parts(trace: Make) -> N
     assert "(part 1 of" in parts[0].pieces[0].head
 
 
+async def test_a_quote_from_a_part_that_was_not_shown_is_dropped(trace: Make) -> None:
+    """The words stand in the event's second part; whoever read only the first made them up."""
+    text = " ".join(f"w{number}" for number in range(5_000)) + " let us draw the logo in blue"
+
+    def guess(call: ModelCall) -> str:
+        prompt = call.messages[-1].content
+        marker = re.search(r"The fence marker is (\w+)\.", prompt)[1]  # type: ignore[index]
+        row = {**PRESENT, "role": "ada", "events": [0]}
+        rows = [row] if "(part 1 of" in prompt else []
+        return json.dumps({"marker": marker, "diagnosis": "d", "findings": rows})
+
+    talk = trace(Event("message", role="ada", content=text))
+    opinion = await Judge(FunctionModel(guess), window=20_000).judge(talk, modes=["derailment"])
+    assert opinion.windows == 2
+    assert [finding.verdict for finding in opinion.findings] == ["unknown"]
+    assert opinion.dropped == ["the finding `derailment` quotes what none of its events says"]
+
+
 async def test_a_long_preamble_is_shown_once_and_whole(trace: Make) -> None:
     prompt = " ".join(f"p{number}" for number in range(10_000))
     trajectory = trace(Event("message", role="ada", content="hi"), task=prompt)

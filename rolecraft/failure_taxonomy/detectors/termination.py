@@ -138,9 +138,9 @@ def when_met(view: TraceView) -> list[tuple[int, int]]:
     goal, end = view.goal, len(view.events)
     spans = [(-1, end)]
     if goal.verify:
-        spans = _both(spans, _while_passing(view))
+        spans = _both(spans, while_passing(view))
     if goal.signal:
-        spans = _both(spans, _while_reached(view))
+        spans = _both(spans, while_reached(view))
     if goal.artifacts:
         changes = [view.artifact_changes.get(name) for name in goal.artifacts]
         # Revisions are work on the goal: it is met once the last artifact has its last form.
@@ -149,7 +149,8 @@ def when_met(view: TraceView) -> list[tuple[int, int]]:
     return spans if goal.tells_when_met else []
 
 
-def _while_passing(view: TraceView) -> list[tuple[int, int]]:
+def while_passing(view: TraceView) -> list[tuple[int, int]]:
+    """Spans of positions in which the goal's check last passed."""
     results = [
         (at, event.data.get("passed") is True)
         for at, event in enumerate(view.events)
@@ -160,7 +161,8 @@ def _while_passing(view: TraceView) -> list[tuple[int, int]]:
     return _spans(results, len(view.events))
 
 
-def _while_reached(view: TraceView) -> list[tuple[int, int]]:
+def while_reached(view: TraceView) -> list[tuple[int, int]]:
+    """Spans of positions in which the goal's signal was last within its bounds."""
     results = []
     for at, event in enumerate(view.events):
         if event.kind == "signal" and event.data.get("name") == view.goal.signal:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from rolecraft.failure_taxonomy import annotate
 from rolecraft.failure_taxonomy.detectors import Constraints
 from rolecraft.failure_taxonomy.planting import Check, Score, Script, Turn, Watched
+from rolecraft.trajectories import Event, Trajectory
 
 
 def _talk(draw: Any) -> list[Turn]:
@@ -130,3 +132,14 @@ async def test_violations_are_found_and_not_invented(
     measure: Callable[..., Awaitable[Score]], holds: Callable[[Score], None]
 ) -> None:
     holds(await measure(Constraints(), "task_spec", positive=POSITIVE, negative=NEGATIVE))
+
+
+async def test_a_measured_violation_of_which_nothing_can_be_quoted_is_a_finding_all_the_same() -> (
+    None
+):
+    listed = [{"name": "short", "signal": "length", "at_most": 10}]
+    signal = Event("signal", role="ada", data={"name": "length", "value": 12.0}, seq=0)
+    report = await annotate(Trajectory("t", {"constraints": listed}, [signal]))
+    (finding,) = report.present
+    assert (finding.role, finding.events, finding.quote) == ("ada", (0,), "")
+    assert finding.source == "environment"

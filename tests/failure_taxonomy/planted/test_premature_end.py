@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rolecraft.failure_taxonomy.detectors import PrematureEnd
-from rolecraft.failure_taxonomy.planting import Check, Make, Score, Script, Swap, Turn
+from rolecraft.failure_taxonomy.planting import Check, Make, Score, Script, Swap, Turn, Watched
 
 # --- something is open ----------------------------------------------------------------------------
 
@@ -55,6 +55,33 @@ def a_question_is_left_open(draw: Any) -> Script:
     question = draw.one_of("Which currency do you use?", "Ist das so gemeint?", "单位是什么？")
     turns = [*draw.chatter(one), Turn(one, "Ask", says=question, to=two)]
     return Script(turns, silent=[two], stop="finished")
+
+
+def the_goals_check_was_never_run(draw: Any) -> Script:
+    """The goal is that the tests pass, and the run ends without any."""
+    coder, other = draw.role(), draw.role()
+    turns = [
+        Turn(coder, "Write", does=[Make(draw.file(), draw.say())], says=draw.say()),
+        *draw.chatter(coder, other),
+        Turn(other, "Declare", says=draw.one_of("Done, all good.", draw.say())),
+    ]
+    return Script(turns, goal={"verify": "tests"}, stop=draw.one_of("idle", "finished"))
+
+
+def another_file_after_a_failed_check(draw: Any) -> Script:
+    """A file fails its check; what is written afterwards is a file that nobody asked for."""
+    coder, tester, other = draw.role(), draw.role(), draw.role()
+    asked, added = draw.file(), draw.file()
+    target = draw.one_of(asked, "tests")
+    return Script(
+        [
+            Turn(coder, "Write", does=[Make(asked, draw.say())], says=draw.say()),
+            Turn(tester, "RunTests", does=[Check(target, False)], says=draw.say()),
+            Turn(other, "WriteChangelog", does=[Make(added, draw.say())], says="We are done."),
+        ],
+        goal={"artifacts": [asked]},
+        stop="finished",
+    )
 
 
 # --- nothing is open ------------------------------------------------------------------------------
@@ -173,12 +200,71 @@ def a_check_without_result(draw: Any) -> Script:
     )
 
 
+def a_polite_close(draw: Any) -> Script:
+    """The work is handed over with a question that nobody has to answer."""
+    writer, boss = draw.role(), draw.role()
+    close = draw.one_of("Any questions?", "Anything else?", "Do you like it?", "Gefällt es dir?")
+    turns = [*draw.chatter(writer), Turn(writer, "Write", says=f"{draw.say()} {close}", to=boss)]
+    goal = draw.one_of(None, {"answer": writer})
+    return Script(turns, goal=goal, silent=[boss], stop="finished")
+
+
+def a_close_after_the_delivery(draw: Any) -> Script:
+    """The question stands alone, and all that the goal asks for has been made."""
+    writer, boss = draw.role(), draw.role()
+    name = draw.file()
+    turns = [
+        Turn(writer, "Write", does=[Make(name, draw.say())], says=draw.say()),
+        Turn(writer, "Close", says=draw.one_of("Any questions?", "Do you like it?"), to=boss),
+    ]
+    return Script(turns, goal={"artifacts": [name]}, silent=[boss])
+
+
+def the_goals_check_came_to_no_result(draw: Any) -> Script:
+    coder, tester = draw.role(), draw.role()
+    return Script(
+        [
+            Turn(coder, "Write", does=[Make(draw.file(), draw.say())], says=draw.say()),
+            Turn(tester, "RunTests", does=[Check("tests", None)], says=draw.say()),
+        ],
+        goal={"verify": "tests"},
+    )
+
+
+def the_failed_file_was_changed(draw: Any) -> Script:
+    """What failed was changed once more, and so was another file."""
+    coder, tester = draw.role(), draw.role()
+    asked, added = draw.file(), draw.file()
+    again = [Make(name, draw.say()) for name in (asked, added)]
+    return Script(
+        [
+            Turn(coder, "Write", does=[Make(asked, draw.say())], says=draw.say()),
+            Turn(tester, "RunTests", does=[Check(asked, False)], says=draw.say()),
+            Turn(coder, "Write", does=again, says=draw.say()),
+        ],
+        goal=draw.one_of({"artifacts": [asked]}, {"verify": asked}),
+    )
+
+
+def hidden_tests_failed(draw: Any) -> Script:
+    """The environment's own check failed after the end: no role could know."""
+    coder, other = draw.role(), draw.role()
+    turns = [
+        Turn(coder, "Write", does=[Make(draw.file(), draw.say())], says=draw.say()),
+        *draw.chatter(coder, other),
+    ]
+    hidden = Watched(0, {"target": "tests", "passed": False})
+    return Script(turns, goal={"verify": "tests"}, watched=[hidden], stop="finished")
+
+
 POSITIVE = [
     a_file_is_missing,
     nobody_answers,
     ended_on_a_failed_check,
     half_of_a_plan,
     a_question_is_left_open,
+    the_goals_check_was_never_run,
+    another_file_after_a_failed_check,
 ]
 NEGATIVE = [
     everything_is_there,
@@ -194,6 +280,11 @@ NEGATIVE = [
     the_answer_was_given,
     it_never_ended,
     a_check_without_result,
+    a_polite_close,
+    a_close_after_the_delivery,
+    the_goals_check_came_to_no_result,
+    the_failed_file_was_changed,
+    hidden_tests_failed,
 ]
 
 
