@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from rolecraft._declared import Declared
 from rolecraft.actions.asking import Asks
+from rolecraft.actions.record import Records
 from rolecraft.errors import UsageError
 from rolecraft.messages import USER_REQUIREMENT, address_of
 
 if TYPE_CHECKING:
     from rolecraft.actions.owner import Owner
     from rolecraft.models.base import Session
+    from rolecraft.trajectories.events import Event
 
 
 class Running(NamedTuple):
@@ -29,13 +31,14 @@ class Running(NamedTuple):
 
     action: Action
     owner: Owner
-    event: int
+    event: Event
+    """Its `seq` is the cause of what happens in the action, also after the round has ended."""
 
 
 running: ContextVar[Running | None] = ContextVar("rolecraft_running_action", default=None)
 
 
-class Action(Asks, Declared):
+class Action(Asks, Records, Declared):
     """A named thing that a role can do. Subclass it and write `async def run`.
 
     `run` gets the role's history (a sequence of messages, oldest first) if it has a parameter to
@@ -128,6 +131,9 @@ class Action(Asks, Declared):
             and isinstance(value, (str, int, float, bool))
         }
 
+    def _record(self, event: Event) -> int:
+        return self._owned("record anything")._record(event)
+
     def __str__(self) -> str:
         return self.name
 
@@ -172,7 +178,7 @@ def _recorded(run: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return await run(self, *args, **kwargs)
         except Exception as error:
-            owner._failed(error, self, event)
+            owner._failed(error, self, event.seq)
             raise
         finally:
             running.reset(token)

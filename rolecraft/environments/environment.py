@@ -143,7 +143,9 @@ class Environment:
     def deliver(self, message: Message) -> None:
         """Record a message, unless it is recorded, and hand it on; in a round, when it ends."""
         if self.in_round:
-            self._waiting.append(message)
+            speaker = self._speaker()  # in an action, its place is in that role's turn
+            outbox = speaker.rc.outbox if speaker is not None else None
+            (self._waiting if outbox is None else outbox).append(message)
             return
         if message.event is None:
             # Not with a colon, as roles number theirs: the sender may have the name of a role.
@@ -246,8 +248,13 @@ class Environment:
             self.deliver(message)
 
     def _raise(self, failures: dict[str, BaseException]) -> None:
-        """Raise what the first role raised; its notes name the others."""
-        (name, error), *others = failures.items()
+        """Raise what the first role raised; its notes name the others.
+
+        A crossed limit gives way to anything else: it can be graded, a fault cannot.
+        """
+        (name, error), *others = sorted(
+            failures.items(), key=lambda failure: isinstance(failure[1], LimitReached)
+        )
         error.add_note(f"in round {self.rounds}, role {name!r}")
         for other, also in others:
             error.add_note(f"role {other!r} also raised {type(also).__name__}: {also}")
@@ -282,7 +289,13 @@ class Environment:
             from rolecraft.trajectories.journal import Journal
 
             self._journal = Journal(self.journal, header=trajectory.header())
-            recorder = Recorder(self._journal, first=self._journal.next_seq)
+            if self._journal.next_seq:
+                self._journal.close()
+                raise UsageError(
+                    f"`{self.journal}` holds a run already, and two runs are two trajectories. "
+                    f"Give this one another file: `journal=...`."
+                )
+            recorder = Recorder(self._journal)
         for role in self.roles.values():
             role.rc.log = recorder
         return recorder
@@ -294,10 +307,14 @@ class Environment:
         is good as `cause` of later events of the same turn; what lasts is the event's own `seq`,
         set by the end of the round.
         """
+        speaker = self._speaker()
+        return (self.recorder if speaker is None else speaker._log_now()).add(event)
+
+    def _speaker(self) -> Role | None:
+        """The role in whose action the current task is, if it is one of ours."""
         now = running.get()
-        if now is not None and self.roles.get(now.owner.name) is now.owner:
-            return now.owner._log_now().add(event)
-        return self.recorder.add(event)
+        role = self.roles.get(now.owner.name) if now is not None else None
+        return role if now is not None and role is now.owner else None
 
     def stop(self, reason: StopReason) -> None:
         """Record why the run ended."""
@@ -305,12 +322,13 @@ class Environment:
 
     def broke_off(self, error: BaseException) -> None:
         """Record an exception as the end of the run, and itself if no role has recorded it."""
-        if isinstance(error, Exception):
+        with recording.noted_on(error):
+            if not isinstance(error, Exception):
+                self.stop("cancelled")
+                return
             if not recording.has_note(error):
                 self.record(recording.failure_event(error))
             self.stop("limit" if isinstance(error, LimitReached) else "error")
-        else:
-            self.stop("cancelled")
 
     def close(self) -> None:
         """Close the journal. Harmless when called twice."""

@@ -117,7 +117,7 @@ class Team:
             self.env.broke_off(error)
             raise
         self.env.stop(reason)
-        return Run(self.env.trajectory, self.env.last_message, reason)
+        return Run(self.env.trajectory.copy(), self.env.last_message, reason)
 
     @property
     def trajectory(self) -> Trajectory:

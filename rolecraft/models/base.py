@@ -10,11 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from rolecraft.errors import UsageError
+from rolecraft.errors import ModelError, UsageError
 from rolecraft.messages import Message, ToolCall
-from rolecraft.models.budget import Budget
+from rolecraft.models.budget import Budget, Hold
 from rolecraft.models.switch import check_allowed
 from rolecraft.trajectories.events import TokenSpan, Usage
 
@@ -113,6 +113,15 @@ class Model(ABC):
         """Release what the model holds (connections, threads). Harmless when called twice."""
 
 
+class Call(NamedTuple):
+    """What one call of a model added to the conversation, and how it was asked."""
+
+    messages: Sequence[Message]
+    """What is new since the last answer, the system prompt first; also what failed calls left."""
+    tools: tuple[Tool, ...]
+    sampling: Sampling
+
+
 class Session:
     """One conversation of one role with one model. Its history only ever grows."""
 
@@ -123,10 +132,13 @@ class Session:
         self.id = ""
         """Name of the conversation in the trajectory; the role sets it."""
         self.budget: Budget | None = None
-        self.on_answer: Callable[[Session, Sequence[Message], Completion], None] | None = None
-        """Called with the new messages and the answer of each call; a role records them here."""
+        self.on_answer: Callable[[Session, Call, Completion], None] | None = None
+        """Called with what was asked and the answer of each call; a role records them here."""
         self.messages: list[Message] = [Message(system, role="system")] if system else []
         self._asking = False
+        self._hold: Hold | None = None
+        self._told = 0
+        """How many messages `on_answer` has heard of. A call that failed leaves some untold."""
 
     async def generate(
         self,
@@ -157,8 +169,10 @@ class Session:
         if completion.tool_calls:
             answer.metadata = {"tool_calls": completion.tool_calls}
         self.messages.append(answer)
+        call = Call(self.messages[self._told : -1], tuple(tools), sampling or DEFAULT_SAMPLING)
+        self._told = len(self.messages)
         if self.on_answer is not None:
-            self.on_answer(self, new_messages, completion)
+            self.on_answer(self, call, completion)
         return completion
 
     async def _within_budget(self, tools: Sequence[Tool], sampling: Sampling) -> Completion:
@@ -171,10 +185,33 @@ class Session:
         hold = await budget.hold(
             model, usd=usd, tokens=(sampling.max_tokens or 0) if tokens is None else tokens
         )
+        self._hold = hold
         try:
             completion = await model._complete(self, tools, sampling)
-        except BaseException:
-            budget.release(hold)
+        except BaseException as error:
+            if isinstance(error, ModelError) and error.usage is not None:
+                budget.settle(hold, error.usage)
+            else:
+                budget.release(hold)
             raise
+        finally:
+            self._hold = None
         budget.settle(hold, completion.usage)
         return completion
+
+    def charge(self, usage: Usage) -> None:
+        """For models: an attempt of the call under way gave no answer, and was billed.
+
+        It counts at once, whatever becomes of the call; the call's own usage, or that of its
+        `ModelError`, still says all of it.
+        """
+        if self.budget is not None and self._hold is not None:
+            self.budget.charge(self._hold, usage)
+
+    async def renew(self) -> None:
+        """For models, before another attempt of a call that was charged.
+
+        Raises `LimitReached` if the budget does not cover it.
+        """
+        if self.budget is not None and self._hold is not None:
+            await self.budget.renew(self.model, self._hold)

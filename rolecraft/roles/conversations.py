@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import UsageError
-from rolecraft.messages import Message
+from rolecraft.models.base import DEFAULT_SAMPLING, Sampling
 from rolecraft.models.resolve import resolve_model
 from rolecraft.trajectories.events import Event
 
 if TYPE_CHECKING:
-    from rolecraft.models.base import Completion, Model, Session
+    from rolecraft.models.base import Call, Completion, Model, Session
     from rolecraft.roles.role import Role
 
 
@@ -56,24 +56,31 @@ def open_session(role: Role, system: str | None) -> Session:
     return session
 
 
-def record(role: Role, session: Session, new: Sequence[Message], answer: Completion) -> None:
-    """Write the events of one model call."""
-    cause = role._cause()
-    data: dict[str, Any] = {
-        "session": session.id,
-        "model": session.model.name,
-        "messages": [{"role": message.api_role, "content": message.content} for message in new],
-        "finish_reason": answer.finish_reason,
-    }
-    if len(session.messages) == len(new) + 2 and session.messages[0].role == "system":
-        data["system"] = session.messages[0].content
+def record(role: Role, session: Session, call: Call, answer: Completion) -> None:
+    """Write the events of one model call: with those before it, exactly what the model saw."""
+    data: dict[str, Any] = {"session": session.id, "model": session.model.name}
+    messages = list(call.messages)
+    if messages and messages[0].role == "system":
+        data["system"] = messages.pop(0).content
+    data["messages"] = [
+        {"role": message.api_role, "content": message.content} for message in messages
+    ]
+    data["finish_reason"] = answer.finish_reason
+    if call.sampling is not DEFAULT_SAMPLING:
+        data["sampling"] = {
+            name: value
+            for name in Sampling.__slots__
+            if (value := getattr(call.sampling, name)) not in (None, ())
+        }
+    if call.tools:
+        data["tools"] = [asdict(tool) for tool in call.tools]
     if answer.tool_calls:
         data["tool_calls"] = [
-            {"name": call.name, "arguments": call.arguments, "id": call.id}
-            for call in answer.tool_calls
+            {name: value for name, value in asdict(tool_call).items() if value}
+            for tool_call in answer.tool_calls
         ]
-    call = Event("model_call", content=answer.text, data=data, cause=cause)
-    call.usage, call.tokens = answer.usage, answer.tokens
-    event = role._write(call)
+    event = Event("model_call", content=answer.text, data=data, cause=role._cause())
+    event.usage, event.tokens = answer.usage, answer.tokens
+    said = role._write(event)
     if answer.reasoning:
-        role._write(Event("thought", content=answer.reasoning, cause=event))
+        role._write(Event("thought", content=answer.reasoning, cause=said))

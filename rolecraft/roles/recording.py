@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.errors import LimitReached
+from rolecraft.errors import LimitReached, RolecraftError
 from rolecraft.messages import address_of
 from rolecraft.trajectories.events import Event
 
@@ -51,6 +53,19 @@ def failure_event(
     about = {"action": action.name} if action is not None else {}
     data = {"type": type(error).__name__, **about}
     return Event("error", content=str(error), data=data, cause=cause)
+
+
+@contextmanager
+def noted_on(error: BaseException) -> Iterator[None]:
+    """For what is recorded because of `error`: if that fails too, a note on it says so.
+
+    Where the record itself is what broke (a full disk), the first error is the one to see.
+    """
+    try:
+        yield
+    except (RolecraftError, OSError) as also:
+        if also is not error:
+            error.add_note(f"This could not be recorded: {type(also).__name__}: {also}")
 
 
 _NOTE = "raised in "

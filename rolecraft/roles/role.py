@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rolecraft._declared import Declared
 from rolecraft.actions.action import Action, running
 from rolecraft.actions.asking import Asks
+from rolecraft.actions.record import Records
 from rolecraft.errors import ActionLimitReached, UsageError
 from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, as_message
 from rolecraft.roles import _replies, choosing, conversations, recording
@@ -27,10 +28,10 @@ from rolecraft.trajectories.recorder import Log, Recorder
 from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from rolecraft.models.base import Completion, Model, Session
+    from rolecraft.models.base import Call, Completion, Model, Session
 
 
-class Role(Asks, Declared):
+class Role(Asks, Records, Declared):
     """Somebody who acts: a name, a purpose, and a list of actions.
 
     Subclass it and set the fields you need; nothing else is required. `model` is a `Model` or a
@@ -222,9 +223,14 @@ class Role(Asks, Declared):
         """Loop `_think` and `_act`; stops when `_think` returns False or leaves no `rc.todo`."""
         last: Message | None = None
         turns = 0
-        while turns < self.rc.max_turns and await self._think() is not False:
-            if self.rc.todo is None:
+        while turns < self.rc.max_turns:
+            actions = self.rc.cursor.actions
+            if await self._think() is False:
                 break
+            if self.rc.todo is None:
+                if self.rc.cursor.actions is actions:
+                    break
+                continue  # swapped after the choice was made: choose from the new list
             if turns == self.max_actions:
                 raise self._endless(self.rc.todo)
             last = self._take_up(await self._act()) or last
@@ -242,6 +248,7 @@ class Role(Asks, Declared):
         todo = self.rc.todo
         if todo is None:
             return None
+        todo = todo._bound(self)  # one that was put into `rc.todo` by hand
         result = await (todo.run(self.rc.history) if todo._takes_history else todo.run())
         return _replies.as_reply(result, todo, self)
 
@@ -274,7 +281,10 @@ class Role(Asks, Declared):
 
     def publish_message(self, message: str | Message) -> Message:
         """Say something now, apart from what an action returns. Heard after this turn."""
-        published = self._take_up(as_message(message))
+        message = as_message(message)
+        if message.event is not None:  # said before: said again, as a new message
+            message = replace(message, id="", event=None)
+        published = self._take_up(message)
         assert published is not None
         return published
 
@@ -293,8 +303,8 @@ class Role(Asks, Declared):
     def open_session(self, *, system: str | None = None) -> Session:
         return conversations.open_session(self, system)
 
-    def _model_answered(self, session: Session, new: Sequence[Message], answer: Completion) -> None:
-        conversations.record(self, session, new, answer)
+    def _model_answered(self, session: Session, call: Call, answer: Completion) -> None:
+        conversations.record(self, session, call, answer)
 
     @property
     def system_prompt(self) -> str:
@@ -337,27 +347,33 @@ class Role(Asks, Declared):
         event.role = self.name
         return self._log_now().add(event)
 
+    def _record(self, event: Event) -> int:
+        if event.cause is None:
+            event.cause = self._cause()
+        return self._write(event)
+
     def _cause(self) -> int | None:
         """The event that led to what happens now: the running action, or the last thing done."""
         now = running.get()
         if now is not None and now.owner is self:
-            return now.event
+            return now.event.seq
         return self.rc.last_event
 
     def _number(self, message: Message, prefix: str) -> None:
         self.rc.said += 1
         message.id = f"{prefix}:{self.rc.said}"
 
-    def _action_starts(self, action: Action, arguments: dict[str, Any]) -> int:
+    def _action_starts(self, action: Action, arguments: dict[str, Any]) -> Event:
         if self.rc.started == self.max_actions:
             raise self._endless(action)
         self.rc.started += 1
         self.rc.last_error = None
         index = self.rc.cursor.start(action)
-        event = self._write(recording.action_event(action, index, arguments, self._cause()))
+        event = recording.action_event(action, index, arguments, self._cause())
+        self._write(event)
         around = running.get()
         if around is None or around.owner is not self:  # the outer of two speaks for both
-            self.rc.last_event, self.rc.last_action = event, action
+            self.rc.last_event, self.rc.last_action = event.seq, action
         return event
 
     def _endless(self, action: Action) -> ActionLimitReached:
@@ -373,7 +389,8 @@ class Role(Asks, Declared):
             return  # an action within this one has recorded it
         self.rc.last_error = error
         recording.add_note(error, self.name, action)
-        self._write(recording.failure_event(error, action, cause))
+        with recording.noted_on(error):
+            self._write(recording.failure_event(error, action, cause))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

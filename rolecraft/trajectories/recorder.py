@@ -50,6 +50,9 @@ class Recorder:
         """Sequence number of the next event; also the number of events so far."""
 
     def add(self, event: Event) -> int:
+        """Number and write an event. Raises `UsageError` for a turn's handle as its cause."""
+        if event.cause is not None and event.cause < 0:
+            raise _unknown_cause(event)
         event.seq = self.next
         event.time = self.time
         self.next += 1
@@ -81,8 +84,12 @@ class Turn:
         self.time = recorder.time
 
     def add(self, event: Event) -> int:
+        """Keep an event for the commit; until then its `seq` is the handle."""
+        if event.cause is not None and event.cause < -len(self._events):
+            raise _unknown_cause(event)
         self._events.append(event)
-        return -len(self._events)
+        event.seq = -len(self._events)
+        return event.seq
 
     def add_message(self, message: Message, cause: int | None = None) -> int:
         message.event = self.add(_message_event(message, cause))
@@ -96,12 +103,6 @@ class Turn:
         for event in self._events:
             if event.cause is not None and event.cause < 0:
                 event.cause = first - event.cause
-                if event.cause >= recorder.next:
-                    raise UsageError(
-                        f"The cause of {event.kind} event {recorder.next} of role {event.role!r} "
-                        f"is a handle of another turn, or of a later event. A handle is good "
-                        f"within its turn; afterwards a message's `event` has its number."
-                    )
             event.seq = recorder.next
             event.time = self.time
             recorder.next += 1
@@ -111,6 +112,14 @@ class Turn:
         for sink in recorder.sinks:
             sink.write(self._events)
         self._events, self._messages = [], []
+
+
+def _unknown_cause(event: Event) -> UsageError:
+    return UsageError(
+        f"The cause of this {event.kind} event of role {event.role!r} is {event.cause}, which is "
+        f"no event so far: a handle of another turn, or of a later event. A handle is good within "
+        f"its turn; afterwards an event's `seq` and a message's `event` have the number."
+    )
 
 
 def _message_event(message: Message, cause: int | None) -> Event:

@@ -44,6 +44,10 @@ class Trajectory:
     def write(self, events: Sequence[Event]) -> None:
         self.events.extend(events)
 
+    def copy(self) -> Trajectory:
+        """The events so far, which later ones are not added to."""
+        return Trajectory(self.id, self.about, list(self.events), list(self.problems))
+
     def header(self) -> dict[str, Any]:
         return header(self.id, **self.about)
 

@@ -55,7 +55,7 @@ async def test_a_team_of_one_s_own_roles_works() -> None:
     assert [e.content for e in run.trajectory.of("message")] == ["an idea", "draft", "good: draft"]
     assert run.trajectory.about["task"] == {"prompt": "an idea"}
     assert stops(team) == ["idle"]
-    assert run.trajectory is team.trajectory
+    assert run.trajectory == team.trajectory
 
 
 async def test_an_idea_can_be_sent_to_one_role() -> None:

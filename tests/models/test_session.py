@@ -8,7 +8,15 @@ import pytest
 
 from rolecraft.errors import LimitReached, UsageError
 from rolecraft.messages import Message
-from rolecraft.models import Budget, Completion, FunctionModel, Limits, Model, ScriptedModel
+from rolecraft.models import (
+    Budget,
+    Completion,
+    FunctionModel,
+    Limits,
+    Model,
+    Sampling,
+    ScriptedModel,
+)
 
 
 async def test_a_second_question_before_the_answer_is_refused_and_changes_nothing():
@@ -61,14 +69,21 @@ async def test_a_refused_call_keeps_its_question_and_reaches_no_model():
     assert model.calls == []
 
 
-async def test_whoever_records_sees_the_new_messages_and_the_answer():
+async def test_whoever_records_hears_of_everything_the_model_saw_once():
+    """Also of the question of a call that failed: the model sees it with the next."""
     seen = []
-    session = ScriptedModel(["one", "two"]).session(system="s")
-    session.on_answer = lambda session, new, answer: seen.append((list(new), answer.text))
-    first, second = Message("a"), Message("b")
-    await session.generate([first])
-    await session.generate([second])
-    assert seen == [([first], "one"), ([second], "two")]
+    session = ScriptedModel(["one", ValueError("down"), "two"]).session(system="s")
+    session.on_answer = lambda session, call, answer: seen.append(
+        ([message.content for message in call.messages], call.sampling, answer.text)
+    )
+    await session.generate([Message("a")])
+    with pytest.raises(ValueError, match="down"):
+        await session.generate([Message("b")])
+    await session.generate([Message("c")], sampling=Sampling(temperature=0.5))
+    assert seen == [
+        (["s", "a"], Sampling(), "one"),
+        (["b", "c"], Sampling(temperature=0.5), "two"),
+    ]
 
 
 async def test_a_model_is_prepared_before_the_budget_asks_for_its_price():

@@ -74,9 +74,13 @@ def test_a_handle_of_another_turn_is_refused() -> None:
     one, two = recorder.turn(), recorder.turn()
     one.add(Event("action"))
     handle = one.add(Event("model_call"))
-    two.add(Event("message", role="B", cause=handle))
     with pytest.raises(UsageError, match="handle of another turn"):
-        two.commit()
+        two.add(Event("message", role="B", cause=handle))
+    with pytest.raises(UsageError, match="handle of another turn"):
+        recorder.add(Event("message", role="B", cause=handle))
+    two.add(Event("message"))
+    two.commit()
+    assert recorder.next == 1, "what was refused cost no number"
 
 
 def record(sink: Journal | None, count: int) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 from rolecraft.actions import Action
 from rolecraft.environments.relay.tasks import Digit, Register
 from rolecraft.roles import History, Role
-from rolecraft.trajectories.events import Event
 
 if TYPE_CHECKING:
     from rolecraft.environments.relay.environment import RelayEnvironment
@@ -26,15 +25,8 @@ class ReadRegister(Action):
     async def run(self, history: History) -> str:
         register = history[-1].content
         env = cast("RelayEnvironment", self.role.rc.env)
-        call = self.role._write(
-            Event(
-                "tool_call",
-                data={"tool": "read_register", "arguments": {"name": register}},
-                cause=self.role._cause(),
-            )
-        )
         value = str(env.registers[register])
-        self.role._write(Event("tool_result", content=value, data={"ok": True}, cause=call))
+        self.record_tool_call("read_register", {"name": register}, value)
         return value
 
 
