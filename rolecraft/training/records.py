@@ -17,7 +17,7 @@ class StepRecord:
     """One step: the episodes that were played with the weights before it, and the update."""
 
     step: int
-    """From 0; also the policy version that played."""
+    """From 0."""
     reward: float
     """Mean of the episodes' rewards."""
     roles: dict[str, float] = field(default_factory=dict)

@@ -141,7 +141,7 @@ def sometimes_nan(signals: Signals) -> float:
     return math.nan if signals["relay.correct"] else 0.0
 
 
-async def test_rewards_that_are_not_finite_are_left_out_by_name_until_it_is_too_often() -> None:
+async def test_rewards_that_are_not_finite_are_left_out_by_name() -> None:
     records: list[StepRecord] = []
     scenario = replace(relay, reward=sometimes_nan)
     await quick(scenario, steps=2, on_step=records.append)
