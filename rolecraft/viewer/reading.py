@@ -1,7 +1,7 @@
 """What a trajectory says, step by step, for people: shared by the web page and the terminal.
 
 Traces that were imported from other tools have no header and odd data, so nothing here relies on
-either.
+either: any JSON may stand where something else is expected.
 """
 
 from __future__ import annotations
@@ -49,6 +49,19 @@ def participants(all_steps: Iterable[Step]) -> list[str]:
     return sorted(seen, key=lambda name: name != USER)
 
 
+def described_roles(trajectory: Trajectory) -> list[dict[str, Any]]:
+    """What the header says of each role; empty if it says nothing that can be understood."""
+    roles = trajectory.about.get("roles")
+    return [role for role in roles if isinstance(role, dict)] if isinstance(roles, list) else []
+
+
+def texts(value: Any) -> list[str]:
+    """What should be a list of strings, whatever it is: nothing for null, one text if no list."""
+    if value is None:
+        return []
+    return [str(item) for item in (value if isinstance(value, (list, tuple)) else [value])]
+
+
 def usage_by_role(trajectory: Trajectory) -> dict[str, Usage]:
     """What each role's model calls cost, for roles that made any."""
     usage: dict[str, Usage] = {}
@@ -91,11 +104,10 @@ class _Routes:
     def __init__(self, trajectory: Trajectory) -> None:
         self.name_of: dict[str, str] = {}
         self.watch: dict[str, frozenset[str]] = {}
-        described = trajectory.about.get("roles")
-        for role in described if isinstance(described, list) else ():
-            if isinstance(role, dict) and isinstance(role.get("name"), str):
+        for role in described_roles(trajectory):
+            if isinstance(role.get("name"), str):
                 self.name_of.setdefault(str(role.get("class")), role["name"])
-                self.watch[role["name"]] = frozenset(map(str, role.get("watch") or ()))
+                self.watch[role["name"]] = frozenset(texts(role.get("watch")))
         # A role's first event after it read something names what it read as its cause.
         self.took_up: dict[int, list[str]] = {}
         for event in trajectory.events:
@@ -105,7 +117,7 @@ class _Routes:
     def receivers(self, event: Event) -> tuple[str, ...]:
         named = [self.name_of.get(to, to) for to in event.to if to not in (ALL, NOBODY, SELF)]
         if ALL in event.to:
-            cause_by = event.data.get("cause_by")
+            cause_by = str(event.data.get("cause_by"))
             named += [name for name, watch in self.watch.items() if cause_by in watch]
             named += self.took_up.get(event.seq, ())
         return tuple(dict.fromkeys(name for name in named if name != event.role))
@@ -146,13 +158,14 @@ def _words(event: Event) -> tuple[str, str]:
         case "artifact":
             return f"changes {event.artifact.name if event.artifact else 'something'}", content
         case "verify":
-            passed = {True: "passed", False: "failed", None: "unknown"}.get(data.get("passed"))
-            return f"verifies {data.get('target', 'something')}: {passed or 'unknown'}", content
+            passed = data.get("passed")
+            verdict = "passed" if passed is True else "failed" if passed is False else "unknown"
+            return f"verifies {data.get('target', 'something')}: {verdict}", content
         case "signal":
             unit = f" {data['unit']}" if data.get("unit") else ""
             return "measured", f"{data.get('name')} = {_number(data.get('value'))}{unit}"
         case "action_swap":
-            return "gets new actions", ", ".join(map(str, data.get("actions") or ()))
+            return "gets new actions", ", ".join(texts(data.get("actions")))
         case "limit":
             return f"limit reached: {data.get('limit', '')}", content
         case "error":

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from rolecraft.messages import USER
 from rolecraft.trajectories import FailureFinding, Trajectory
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
 from rolecraft.viewer.markup import Child, Markup, element, join, table
 from rolecraft.viewer.page import page
-from rolecraft.viewer.reading import count, money, ordered, task_of, usage_by_role
+from rolecraft.viewer.reading import (
+    count,
+    described_roles,
+    money,
+    ordered,
+    task_of,
+    texts,
+    usage_by_role,
+)
 from rolecraft.viewer.sequence import sequence_diagram
 
 
@@ -162,11 +169,7 @@ def _example(example: Example) -> Markup:
 
 
 def _roles(trajectory: Trajectory) -> Markup:
-    described: dict[str, dict[str, Any]] = {
-        str(role.get("name")): role
-        for role in trajectory.about.get("roles") or ()
-        if isinstance(role, dict)
-    }
+    described = {str(role.get("name")): role for role in described_roles(trajectory)}
     usage = usage_by_role(trajectory)
     rows: list[list[Child]] = []
     for name in dict.fromkeys([*described, *trajectory.roles]):
@@ -177,7 +180,7 @@ def _roles(trajectory: Trajectory) -> Markup:
             [
                 element("b", name),
                 str(about.get("profile") or ""),
-                ", ".join(map(str, about.get("actions") or ())),
+                ", ".join(texts(about.get("actions"))),
                 its.calls if its else 0,
                 its.prompt_tokens if its else 0,
                 its.completion_tokens if its else 0,

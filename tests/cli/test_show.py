@@ -95,6 +95,18 @@ def test_a_log_of_another_tool_can_be_shown(cli, data_dir):
     assert len(turns) == sum(line[:5].strip().isdigit() for line in result.out.splitlines())
 
 
+@pytest.mark.parametrize("how", [[], ["--failures"], ["--diagram"], ["--html", "a.html"]])
+def test_odd_values_of_a_journal_do_not_keep_it_from_being_shown(cli, tmp_path, how):
+    about = {"roles": [{"name": "A", "watch": 5, "actions": 5}], "task": 5}
+    events = [
+        Event("message", role="B", content="hi", to=("<all>",), data={"cause_by": ["x"]}, seq=0),
+        Event("verify", role="A", data={"passed": [1], "target": {}}, seq=1),
+        Event("action_swap", role="A", data={"actions": 5}, seq=2),
+    ]
+    path = Trajectory("odd", about, events).save(tmp_path / "odd.jsonl")
+    assert cli("show", path, *how).code == ExitCode.OK
+
+
 def test_a_page_that_cannot_be_written_is_named(cli, journal, tmp_path):
     (tmp_path / "taken").write_text("")
     result = cli("show", journal, "--html", "taken/run.html")

@@ -6,6 +6,7 @@ import re
 import string
 from importlib import resources
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from rolecraft.trajectories import Event, FailureFinding, Signal, Trajectory, Us
 from rolecraft.trajectories.events import EVENT_KINDS, Artifact
 from rolecraft.viewer.markup import escape
 from rolecraft.viewer.page import write_page
+from rolecraft.viewer.reading import steps
 from rolecraft.viewer.report import Example, TrainingReport, training_page, trajectory_page
 
 NASTY = st.sampled_from(
@@ -48,7 +50,15 @@ EVENT = st.builds(
     usage=st.none() | st.builds(Usage, st.integers(0, 9), st.integers(0, 9)),
     artifact=st.none() | st.builds(Artifact, TEXT, TEXT),
 )
+ANY_DATA = st.fixed_dictionaries({}, optional=dict.fromkeys(KNOWN_KEYS, JSON))
 ROLES = st.lists(st.fixed_dictionaries({"name": TEXT, "profile": TEXT, "class": TEXT}), max_size=3)
+
+ROLE = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("name", "class", "profile", "watch", "actions"), JSON)
+)
+ANY_HEADER = st.fixed_dictionaries(
+    {}, optional={"task": JSON | st.builds(dict, prompt=JSON), "roles": JSON | st.lists(ROLE)}
+)
 
 
 @st.composite
@@ -140,6 +150,17 @@ def test_no_text_of_a_training_report_ever_becomes_markup(
     document = read_html(page)
     check_harmless(document)
     assert shown(text) in document.text
+
+
+@pytest.mark.parametrize("kind", sorted(EVENT_KINDS - {"signal"}))
+@settings(max_examples=40, deadline=None)
+@given(ANY_DATA, ANY_HEADER)
+def test_a_journal_may_have_any_json_where_something_else_is_expected(kind, data, about):
+    """Other programs write journals too. What makes no sense is shown as it is, or left out."""
+    heard = Event("message", role="A", to=("<all>",), data=data, seq=0)
+    trajectory = Trajectory("t", about, [heard, Event(kind, role="A", data=data, cause=0, seq=1)])
+    trajectory_page(trajectory)
+    assert [step.seq for step in steps(trajectory)] == [0, 1]
 
 
 def page_of(**changes) -> str:
