@@ -105,6 +105,20 @@ async def test_what_the_events_do_not_decide_is_unknown(
     assert reason in finding.reason
 
 
+async def test_a_failed_check_is_excused_by_changes_of_its_own_file_only(trace: Make) -> None:
+    def wrote(name: str, content: str) -> Event:
+        return Event("artifact", role="writer", artifact=Artifact(name, content))
+
+    async def after(name: str) -> str:
+        failed = checked("a.py", False)
+        goal = {"artifacts": ["a.py", "b.py"]}
+        events = wrote("a.py", "0"), wrote("b.py", "0"), failed, wrote(name, "1"), stop()
+        return (await premature(trace(*events, goal=goal))).verdict
+
+    assert await after("b.py") == "present"
+    assert await after("a.py") == "absent"
+
+
 async def test_a_courtesy_leaves_nothing_open(trace: Make) -> None:
     poem = said("writer", "Here is the poem. Any questions?", to=("boss",))
     finding = await premature(trace(poem, stop(), goal={"answer": "writer"}, roles=ROLES))
