@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._exits import ExitCode
+from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._failures import coverage, failures_table
 from rolecraft.cli._models import Models
 from rolecraft.cli._options import Debug, Json
@@ -31,29 +31,44 @@ def annotate(
             help="Model to ask about what the detectors leave open; without it, detectors only.",
         ),
     ] = None,
+    usd: Annotated[
+        float | None,
+        typer.Option("--usd", min=0.0, help="Stop before the judge costs more US dollars."),
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Label the failures of runs: a trajectory, a log file of another tool, or a folder."""
     with Output(json=json) as output:
         models = Models(judge, option="--judge")
-        reports, broken = asyncio.run(_annotate(paths, models, output))
+        if usd is not None and judge is None:
+            raise CommandLineError("`--usd` limits what a judge costs: name one with --judge.")
+        reports, broken, limit = asyncio.run(_annotate(paths, models, usd, output))
         _summary(reports, broken, output)
-        if broken:
-            raise typer.Exit(ExitCode.INCOMPLETE if reports else ExitCode.ERROR)
+        if limit:
+            output.warn(f"Limit reached, and the traces after that were not looked at: {limit}")
+        if broken or limit:
+            raise typer.Exit(ExitCode.INCOMPLETE if reports or limit else ExitCode.ERROR)
 
 
 async def _annotate(
-    paths: list[Path], models: Models, output: Output
-) -> tuple[list[Report], list[TraceError]]:
-    from rolecraft.errors import TraceError
-    from rolecraft.failure_taxonomy import annotate_many
+    paths: list[Path], models: Models, usd: float | None, output: Output
+) -> tuple[list[Report], list[TraceError], str]:
+    """The reports, the errors of files that cannot be read, and the limit that was reached."""
+    from rolecraft.errors import LimitReached, TraceError
+    from rolecraft.failure_taxonomy import Judge, annotate_many
+    from rolecraft.models import Budget, Limits
 
     reports: list[Report] = []
     broken: list[TraceError] = []
+    limit = ""
+    judge = None
+    if models.everyone is not None:
+        budget = None if usd is None else Budget(Limits(usd=usd), name="the judge")
+        judge = Judge(models.everyone, budget=budget)
     try:
         with output.counter("traces") as count:
-            async for report in annotate_many(paths, judge=models.everyone):
+            async for report in annotate_many(paths, judge=judge):
                 count()
                 if isinstance(report, TraceError):
                     broken.append(report)
@@ -65,9 +80,11 @@ async def _annotate(
                     failures_table(report, output)
                 for problem in report.problems:
                     output.warn(problem)
+    except LimitReached as error:
+        limit = str(error)
     finally:
         await models.aclose()
-    return reports, broken
+    return reports, broken, limit
 
 
 def _summary(reports: list[Report], broken: list[TraceError], output: Output) -> None:

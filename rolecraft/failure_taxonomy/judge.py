@@ -18,6 +18,7 @@ from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import Window, windows
 from rolecraft.messages import Message
 from rolecraft.models.base import Model, Sampling
+from rolecraft.models.budget import Budget
 from rolecraft.trajectories.events import FailureFinding, Usage
 from rolecraft.trajectories.trajectory import Trajectory
 
@@ -59,6 +60,7 @@ class Judge:
         overlap: int | None = None,
         sampling: Sampling | None = None,
         seed: int = 0,
+        budget: Budget | None = None,
     ) -> None:
         if isinstance(model, str):
             from rolecraft.models.resolve import resolve_model
@@ -68,6 +70,7 @@ class Judge:
         self.window = window
         self.overlap = min(OVERLAP, window // 4) if overlap is None else overlap
         self.sampling = sampling
+        self.budget = budget
         self.seed = seed
 
     @property
@@ -117,6 +120,8 @@ class Judge:
             parts=parts,
         )
         session = self.model.session("judge", system=SYSTEM, seed=self.seed)
+        if self.budget is not None:
+            session.budget = self.budget
         try:
             completion = await session.generate([Message(prompt)], sampling=self.sampling)
         except (ModelUnavailable, BadModelResponse) as error:

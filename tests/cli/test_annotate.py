@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 
 import pytest
 
@@ -126,6 +127,23 @@ def test_a_judge_is_asked_about_what_is_open(cli, failed):
     result = cli("annotate", failed, "--judge", "openai/gpt-4o-mini")
     assert result.code == ExitCode.ERROR
     assert "openai/gpt-4o-mini" in result.err
+
+
+def test_a_judge_stops_before_it_costs_more_than_it_may(process, failed):
+    """In a process of its own, where real models are allowed; without a key none could be paid."""
+    env = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
+    arguments = ["annotate", failed, "--judge", "openai/gpt-4o-mini", "--usd", "0", "--json"]
+    result = process(*arguments, env=env)
+    assert result.code == ExitCode.INCOMPLETE, result.err
+    assert result.out == ""
+    assert "Limit reached" in result.err
+    assert "$0 for the judge" in result.err
+
+
+def test_a_limit_without_a_judge_is_wrong_usage(cli, failed):
+    result = cli("annotate", failed, "--usd", "1")
+    assert result.code == ExitCode.USAGE
+    assert "--judge" in result.err
 
 
 def test_all_real_logs_are_read(cli, data_dir):
