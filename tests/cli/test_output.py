@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -81,9 +82,9 @@ except KeyError:
 
 def test_neither_can_programs_that_it_starts_nor_libraries_in_c():
     """Also what is still in their buffers when the command ends; stdout is as before after it."""
-    done = subprocess.run(
-        [sys.executable, "-c", NOISY], capture_output=True, encoding="utf-8", check=True
-    )
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", NOISY]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env=buffered)
     assert done.stdout.splitlines() == ["before", '{"a": "\u00fc"}', "after"]
     said = {"shell", "child", "library", "descriptor", "kept"}
     assert set(done.stderr.splitlines()) == said
