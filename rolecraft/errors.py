@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rolecraft.trajectories.events import Usage
 
 
 class RolecraftError(Exception):
@@ -59,13 +63,21 @@ class ModelError(RolecraftError):
     """A model could not answer.
 
     Attributes: `model` (its name), `attempts` (how often it was asked), `status` (the last HTTP
-    status, None where there was none). What the library underneath raised is the `__cause__`.
+    status, None where there was none), `usage` (what attempts were billed without an answer, None
+    if none is known to have been). What the library underneath raised is the `__cause__`.
     """
 
     def __init__(
-        self, message: str, *, model: str = "", attempts: int = 0, status: int | None = None
+        self,
+        message: str,
+        *,
+        model: str = "",
+        attempts: int = 0,
+        status: int | None = None,
+        usage: Usage | None = None,
     ) -> None:
         self.model, self.attempts, self.status = model, attempts, status
+        self.usage = usage
         super().__init__(message)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rolecraft.errors import LimitReached, UsageError
@@ -51,6 +51,11 @@ class Hold:
     usd: float = 0.0
     tokens: int = 0
     calls: int = 0
+    charged: Usage = field(default_factory=lambda: Usage(calls=0, usd=0.0))
+    """What attempts of the call without an answer were billed, counted already."""
+    dearest_usd: float = 0.0
+    dearest_tokens: int = 0
+    """The most that one of these attempts was billed."""
 
 
 class Budget:
@@ -64,7 +69,7 @@ class Budget:
         self.parent = parent
         self.name = name
         self.spent = Usage(calls=0, usd=0.0)
-        """What answered calls cost, as the provider reports it; unknown prices count as nothing."""
+        """What was billed, as the provider reports it; unknown prices count as nothing."""
         self._held = Hold()
         self._chain: tuple[Budget, ...] = (self, *(parent._chain if parent is not None else ()))
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -93,6 +98,33 @@ class Budget:
                 f"or limit `tokens` or `calls` instead."
             )
         hold = Hold(usd or 0.0, max(tokens, 1), 1)  # whatever the estimate, a call uses something
+        await self._take(model, hold)
+        return hold
+
+    def charge(self, hold: Hold, usage: Usage) -> None:
+        """An attempt of the call brought no answer and was billed all the same: count it now."""
+        usage = replace(usage, usd=hold.usd if usage.usd is None else usage.usd, calls=0)
+        hold.charged = hold.charged + usage
+        hold.dearest_usd = max(hold.dearest_usd, usage.usd or 0.0)
+        tokens = usage.prompt_tokens + usage.completion_tokens
+        hold.dearest_tokens = max(hold.dearest_tokens, tokens)
+        for budget in self._chain:
+            budget.spent = budget.spent + usage
+
+    async def renew(self, model: Model, hold: Hold) -> None:
+        """Before another attempt of a call that was charged: make room for it, as for a new call.
+
+        It may cost what `hold` says, and no less than the dearest attempt before it. Waits while
+        calls under way leave no room; raises `LimitReached` if the attempt could cross a limit.
+        """
+        self.release(Hold(hold.usd, hold.tokens, 0))  # the call itself keeps its place
+        again = Hold(max(hold.usd, hold.dearest_usd), max(hold.tokens, hold.dearest_tokens), 0)
+        hold.usd, hold.tokens = 0.0, 0
+        await self._take(model, again)
+        hold.usd, hold.tokens = again.usd, again.tokens
+
+    async def _take(self, model: Model, hold: Hold) -> None:
+        """Add `hold` to what is held, once there is room."""
         outermost = self._chain[-1]
         if not self._has_room(model, hold) or outermost._queue:
             await self._turn(model, hold)
@@ -100,25 +132,32 @@ class Budget:
             held = budget._held
             held.usd += hold.usd
             held.tokens += hold.tokens
-            held.calls += 1
-        return hold
+            held.calls += hold.calls
 
     def release(self, hold: Hold) -> None:
-        """The call ended without an answer: it costs nothing that a provider would report."""
+        """The call ended without an answer: it costs no more than was charged."""
         for budget in self._chain:
             held = budget._held
-            if held.calls == 1:
+            held.usd -= hold.usd
+            held.tokens -= hold.tokens
+            held.calls -= hold.calls
+            if held.calls == 0:
                 budget._held = Hold()  # exactly nothing, whatever the floats added up to
-            else:
-                held.usd -= hold.usd
-                held.tokens -= hold.tokens
-                held.calls -= 1
         self._chain[-1]._wake()
 
     def settle(self, hold: Hold, usage: Usage) -> None:
-        """The call was answered: count its real cost, or its estimate where that is unknown."""
-        usd = hold.usd if usage.usd is None else usage.usd
-        usage = replace(usage, usd=usd, calls=max(usage.calls, 1))
+        """The call was billed: count its real cost, or its estimate where that is unknown.
+
+        `usage` is of the whole call; what was charged for attempts of it is not counted twice.
+        """
+        charged = hold.charged
+        usd = hold.usd + (charged.usd or 0.0) if usage.usd is None else usage.usd
+        usage = Usage(
+            max(usage.prompt_tokens - charged.prompt_tokens, 0),
+            max(usage.completion_tokens - charged.completion_tokens, 0),
+            max(usd - (charged.usd or 0.0), 0.0),
+            max(usage.calls, 1),
+        )
         for budget in self._chain:
             budget.spent = budget.spent + usage
         self.release(hold)
@@ -151,7 +190,7 @@ class Budget:
         limits, spent, held = self.limits, self.spent, self._held
         whose = f" for {self.name}" if self.name else ""
         # A call costs one call, no less: no answer of the others will make room for it.
-        if limits.calls is not None and spent.calls + held.calls >= limits.calls:
+        if limits.calls is not None and spent.calls + held.calls + hold.calls > limits.calls:
             raise LimitReached(
                 f"The limit of {limits.calls} model calls{whose} is used up.",
                 limit="calls",

@@ -56,8 +56,9 @@ class LiteLLMModel(Model):
     - `sampling`: what to take where a call's `Sampling` leaves a field None.
     - `extra`: further arguments for `litellm.acompletion`, such as `reasoning_effort`.
 
-    Usage is the provider's; a useless answer that was paid for is counted with the one that
-    followed. Where the provider gives no usage, tokens are counted here. A session's seed is sent
+    Usage is the provider's. A useless answer that was paid for counts at once, is part of the usage
+    of the answer that follows or of the error, and no retry is made that could cross a limit. Where
+    the provider gives no usage, tokens are counted here. A session's seed is sent
     to providers that take one. `generate` raises `MissingKey`, `ModelUnavailable` (no answer after
     all retries), `BadModelResponse` (answers that are no completion after all retries),
     `UsageError` (no such provider), or `ModelError` (the provider refused the request).
@@ -138,13 +139,20 @@ class LiteLLMModel(Model):
         request = self._request(session, tools, sampling)
         wasted = Usage(calls=0)
 
+        billed = False  # whether the last attempt was, in vain
+
         async def attempt() -> Completion:
-            nonlocal wasted
+            nonlocal wasted, billed
+            if billed:
+                await session.renew()
+            billed = False
             try:
                 return await self._ask(request)
             except AttemptFailed as error:
-                if error.usage is not None:
-                    wasted = wasted + replace(self._paid(error.usage), calls=0)
+                if error.usage is not None and error.usage != Usage():
+                    billed, paid = True, replace(self._paid(error.usage), calls=0)
+                    session.charge(paid)
+                    wasted = wasted + paid
                 raise
 
         retrying = self.retries.retrying(self._note_retry)
@@ -156,7 +164,10 @@ class LiteLLMModel(Model):
                 usage = Usage(usd=0.0) + wasted
                 return Completion(text="", usage=usage, finish_reason="content_filter")
             attempts = retrying.statistics["attempt_number"]
-            raise self._error(error.failure, attempts) from error.__cause__
+            failed = self._error(error.failure, attempts)
+            if wasted != Usage(calls=0):
+                failed.usage = replace(wasted, calls=1)
+            raise failed from error.__cause__
         if not completion.usage.prompt_tokens and not completion.usage.completion_tokens:
             completion.usage = await asyncio.to_thread(self._count, request, completion)
         completion.usage = self._paid(completion.usage) + wasted

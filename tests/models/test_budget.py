@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolecraft.errors import LimitReached, UsageError
+from rolecraft.errors import LimitReached, ModelError, UsageError
 from rolecraft.messages import Message
 from rolecraft.models import (
     Budget,
@@ -23,6 +23,7 @@ from rolecraft.models import (
     Session,
     Tool,
 )
+from rolecraft.models.budget import Hold
 from rolecraft.trajectories.events import Usage
 
 
@@ -407,3 +408,50 @@ def test_who_is_admitted_does_not_depend_on_how_fast_answers_come(costs, speeds)
         return [not isinstance(result, LimitReached) for result in asyncio.run(run())]
 
     assert admitted(speeds) == admitted([0] * 12)
+
+
+async def test_a_model_of_ones_own_reports_what_a_failed_call_cost():
+    budget = Budget(Limits(usd=5.0))
+    model = Priced(most=2.0, cost=2.0)
+    model.error = ModelError("useless", usage=Usage(10, 5, 1.5))
+    for _ in range(2):
+        session = model.session()
+        session.budget = budget
+        with pytest.raises(ModelError, match="useless"):
+            await session.generate([Message("hi")])
+    assert (budget.spent.usd, budget.spent.calls) == (3.0, 2)
+    assert budget.spent.prompt_tokens == 20
+
+
+async def test_a_retry_waits_for_the_room_that_its_failure_took():
+    """Two calls may cost 2 each, the limit is 5: after a failure at 2, one has to wait."""
+    budget, model = Budget(Limits(usd=5.0)), Priced(most=2.0, cost=0.5)
+    first, second = await budget.hold(model, usd=2.0), await budget.hold(model, usd=2.0)
+    budget.charge(first, Usage(1, 1, 2.0))
+    retry = asyncio.create_task(budget.renew(model, first))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not retry.done()
+    budget.settle(second, Usage(1, 1, 0.5))
+    await retry
+    budget.settle(first, Usage(2, 2, 2.5))
+    assert budget.spent == Usage(3, 3, 3.0, calls=2)
+    assert budget._held == Hold()
+
+
+async def test_a_retry_that_is_refused_or_given_up_leaves_no_hold_behind():
+    budget, model = Budget(Limits(usd=5.0, calls=2)), Priced(most=2.0, cost=0.5)
+    first, second = await budget.hold(model, usd=2.0), await budget.hold(model, usd=2.0)
+    budget.charge(first, Usage(1, 1, 2.0))
+    retry = asyncio.create_task(budget.renew(model, first))
+    await asyncio.sleep(0)
+    retry.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await retry
+    budget.release(first)
+    budget.charge(second, Usage(1, 1, 2.0))
+    with pytest.raises(LimitReached):
+        await budget.renew(model, second)
+    budget.release(second)
+    assert budget._held == Hold()
+    assert budget.spent.usd == 4.0

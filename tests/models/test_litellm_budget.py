@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from rolecraft.errors import LimitReached, UsageError
+from rolecraft.errors import BadModelResponse, LimitReached, ModelUnavailable, UsageError
 from rolecraft.messages import Message
-from rolecraft.models import Budget, Limits, Sampling, Tool
+from rolecraft.models import Budget, Limits, Retries, Sampling, Tool
 from rolecraft.models.litellm_model import DEFAULT_ANSWER_TOKENS
 
 
@@ -107,3 +107,78 @@ async def test_another_tokenizer_gets_a_margin(make_model):
         session.messages.append(Message("The same text for both of them. " * 100))
         estimates.append(model.estimate_tokens(session, Sampling(max_tokens=1)))
     assert 1.2 < estimates[1] / estimates[0] < 1.6
+
+
+def useless(server):
+    """An answer without choices, billed like any other: 5 tokens in, 2 out."""
+    answer = server.chat()
+    answer.body["choices"] = []
+    return answer
+
+
+async def test_failures_that_were_billed_count_and_stop_the_retries(server, make_model):
+    """Seen: three calls, 18 useless answers at $2, a limit of $5: $36 paid and nothing counted."""
+    model, budget = make_model(prices=(0.2, 0.5)), Budget(Limits(usd=5.0))
+    server.answers(useless(server))
+    sampling = Sampling(max_tokens=1)  # so that the estimate is below the $2 that is billed
+    for _ in range(3):
+        with pytest.raises(LimitReached, match=r"'openai/some-model'"):
+            await within(budget, model).generate([Message("Hi")], sampling=sampling)
+    assert len(server.requests) == 2
+    assert budget.spent.usd == pytest.approx(4.0)
+
+
+async def test_a_retry_that_could_cross_the_limit_is_not_made(server, make_model):
+    """Seen: five useless answers and a good one, a limit of $3: $12 paid."""
+    model, budget = make_model(prices=(0.2, 0.5)), Budget(Limits(usd=3.0))
+    server.answers(*[useless(server)] * 5, server.chat())
+    with pytest.raises(LimitReached):
+        await within(budget, model).generate([Message("Hi")], sampling=Sampling(max_tokens=2))
+    assert len(server.requests) == 1
+    assert budget.spent.usd == pytest.approx(2.0)
+
+
+async def test_useless_answers_and_the_good_one_are_counted_once(server, make_model):
+    run = Budget(Limits(usd=100.0, calls=2))
+    model, budget = make_model(prices=(0.2, 0.5)), Budget(Limits(tokens=10_000), parent=run)
+    server.answers(useless(server), useless(server), server.chat())
+    answer = await within(budget, model).generate([Message("Hi")], sampling=Sampling(max_tokens=2))
+    for spent in (answer.usage, budget.spent, run.spent):
+        assert (spent.prompt_tokens, spent.completion_tokens, spent.calls) == (15, 6, 1)
+        assert spent.usd == pytest.approx(6.0)
+    await within(budget, model).generate([Message("Hi")], sampling=Sampling(max_tokens=2))
+    assert run.spent.calls == 2
+
+
+async def test_a_call_that_fails_after_all_says_what_it_cost(server, make_model):
+    model, budget = make_model(prices=(0.2, 0.5)), Budget(Limits(usd=100.0))
+    server.answers(useless(server))
+    with pytest.raises(BadModelResponse) as raised:
+        await within(budget, model).generate([Message("Hi")], sampling=Sampling(max_tokens=2))
+    assert raised.value.usage == budget.spent
+    assert budget.spent.usd == pytest.approx(6 * 2.0)
+    assert budget.spent.calls == 1
+    server.answers(server.error(503))
+    with pytest.raises(ModelUnavailable) as raised:
+        await within(budget, model).generate([Message("Hi")], sampling=Sampling(max_tokens=2))
+    assert raised.value.usage is None
+    assert budget.spent.usd == pytest.approx(6 * 2.0)
+
+
+async def test_what_was_billed_before_a_call_is_given_up_counts(server, make_model):
+    waiting = asyncio.Event()
+
+    async def wait(seconds):
+        waiting.set()
+        await asyncio.Event().wait()
+
+    budget = Budget(Limits(usd=100.0))
+    session = within(budget, make_model(prices=(0.2, 0.5), retries=Retries(sleep=wait)))
+    server.answers(useless(server))
+    call = asyncio.create_task(session.generate([Message("Hi")], sampling=Sampling(max_tokens=2)))
+    await waiting.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert budget.spent.usd == pytest.approx(2.0)
+    assert budget._held.usd == 0.0
