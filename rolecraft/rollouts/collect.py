@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.environments.task import Task
+from rolecraft.models.resolve import resolve_model
 from rolecraft.rollouts.heap import set_aside
 from rolecraft.scenarios.scenario import Episode, Scenario
 
@@ -39,24 +40,40 @@ async def collect(
 ) -> list[Episode | Failed]:
     """Play all `tasks`, at most `concurrency` at the same time; one result a task, in order.
 
-    `on_result` hears of each result as it comes. `options` go to the environments.
+    `on_result` hears of each result as it comes. `options` go to the environments. A model given
+    as text is made once, for all episodes, and closed at the end; raises what making it raises.
     """
     slots = asyncio.Semaphore(concurrency)
+    made: dict[str, Model] = {}
+
+    async def resolved(spec: Model | str) -> Model:
+        if not isinstance(spec, str):
+            return spec
+        if spec not in made:
+            # In a thread: loading a local model takes seconds.
+            made[spec] = await asyncio.to_thread(resolve_model, spec)
+        return made[spec]
 
     async def play(task: Task) -> Episode | Failed:
         result: Episode | Failed
         async with slots:
             try:
-                result = await scenario.play(task, model=model, role_models=role_models, **options)
+                result = await scenario.play(task, model=ours, role_models=by_role, **options)
             except Exception as error:  # reported as this task's result
                 result = Failed(task, error)
         if on_result is not None:
             on_result(result)
         return result
 
-    with set_aside():
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(play(task)) for task in tasks]
+    try:
+        ours = None if model is None else await resolved(model)
+        by_role = {name: await resolved(spec) for name, spec in (role_models or {}).items()}
+        with set_aside():
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(play(task)) for task in tasks]
+    finally:
+        for its_model in made.values():
+            await its_model.aclose()
     return [task.result() for task in running]
 
 

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 from rolecraft.environments.task import Task
@@ -27,7 +26,7 @@ from rolecraft.rollouts.heap import set_aside
 from rolecraft.scenarios import Episode, Scenario
 from rolecraft.training.advantages import group_advantages
 from rolecraft.training.grpo import FROM_SCRATCH, GRPO, Trainer, UpdateStats
-from rolecraft.training.records import StepRecord, TrainingRun
+from rolecraft.training.records import StepRecord, TrainingRun, finite_mean
 from rolecraft.training.sequences import TrainingSequence, training_sequences
 
 SMOOTHING = 10
@@ -80,7 +79,7 @@ async def train(
             if on_step is not None:
                 on_step(records[-1])
             recent = [record.reward for record in records[-SMOOTHING:]]
-            if until is not None and len(recent) == SMOOTHING and fmean(recent) >= until:
+            if until is not None and len(recent) == SMOOTHING and finite_mean(recent) >= until:
                 break
     return TrainingRun(model, records, time.process_time() - began)
 
@@ -104,6 +103,12 @@ async def _step(
     if not played:
         _raise_first(results)
     sequences, unscored = scored_sequences(played, algorithm)
+    if unscored and not sequences:
+        raise UsageError(
+            f"No reward of step {step} is a finite number, for any of {len(played)} episodes: "
+            f"mend the reward of scenario `{scenario.name}`. The first: `{unscored[0]}`."
+        )
+    version = model.version
 
     def update() -> UpdateStats:
         stats = trainer.update(sequences)
@@ -111,7 +116,8 @@ async def _step(
         return stats
 
     stats = await model.run(update)
-    return _record(step, played, stats, unscored, failed=len(results) - len(played))
+    record = _record(step, played, stats, unscored, failed=len(results) - len(played))
+    return replace(record, version=version, greedy=sum(s.greedy for s in sequences))
 
 
 def scored_sequences(
@@ -207,16 +213,18 @@ def _record(
     roles: dict[str, list[float]] = {}
     signals: dict[str, list[float]] = {}
     for episode in played:
-        for role, reward in episode.reward.roles.items():
-            roles.setdefault(role, []).append(reward)
+        for role, its_reward in episode.reward.roles.items():
+            roles.setdefault(role, []).append(its_reward)
         for name, value in {s.name: s.value for s in episode.trajectory.signals}.items():
             signals.setdefault(name, []).append(value)
+    rewards = [episode.reward.value for episode in played]
     return StepRecord(
         step=step,
-        reward=fmean(episode.reward.value for episode in played),
-        roles={role: fmean(rewards) for role, rewards in roles.items()},
-        signals={name: fmean(values) for name, values in signals.items()},
+        reward=finite_mean(rewards),
+        roles=_means(roles),
+        signals=_means(signals),
         episodes=len(played),
+        unscored=sum(not math.isfinite(reward) for reward in rewards),
         failed=failed,
         loss=stats.loss,
         entropy=stats.entropy,
@@ -228,6 +236,11 @@ def _record(
         actions=stats.actions,
         skipped=(*unscored, *stats.skipped),
     )
+
+
+def _means(values: dict[str, list[float]]) -> dict[str, float]:
+    means = {name: finite_mean(its_values) for name, its_values in values.items()}
+    return {name: mean for name, mean in means.items() if math.isfinite(mean)}
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 Invariant: a training sequence is the token sequence of one session, exactly as the model saw and
 sampled it. Given tokens (prompts, what tools and other roles said) are never actions; nor are
-tokens that were forced, because where there was no choice there is nothing to learn.
+tokens that were forced or sampled at temperature 0, because where there was no choice there is
+nothing to learn.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rolecraft.errors import RolecraftError, UsageError
+from rolecraft.errors import RolecraftError
 from rolecraft.trajectories.events import TokenSpan
 from rolecraft.trajectories.trajectory import Trajectory
 
@@ -40,15 +41,18 @@ class TrainingSequence:
     """Ids among which each action was drawn; None means the whole vocabulary."""
     advantage: float = 0.0
     """Of every action of the sequence."""
+    greedy: int = 0
+    """Tokens that were sampled at temperature 0: the likeliest one is no random choice."""
     version: int | None = None
     """Oldest policy version that sampled any of it."""
 
     def append(self, span: TokenSpan) -> None:
-        """Add the tokens of one model call. Raises `BrokenSequence` or `UsageError`."""
+        """Add the tokens of one model call. Raises `BrokenSequence`."""
         self._check(span)
         given, sampled = len(span.given), len(span.sampled)
         support = span.support or [None] * sampled
-        chosen = [allowed is None or len(allowed) > 1 for allowed in support]
+        greedy = span.temperature <= 0
+        chosen = [not greedy and (allowed is None or len(allowed) > 1) for allowed in support]
         self.ids += span.given
         self.ids += span.sampled
         self.action_mask += [False] * given
@@ -56,9 +60,10 @@ class TrainingSequence:
         self.logprobs += [0.0] * given
         self.logprobs += span.logprobs
         self.temperatures += [1.0] * given
-        self.temperatures += [span.temperature] * sampled
+        self.temperatures += [1.0 if greedy else span.temperature] * sampled
         self.support += [None] * given
         self.support += support
+        self.greedy += sampled if greedy else 0
         if self.version is None or span.version < self.version:
             self.version = span.version
 
@@ -74,11 +79,6 @@ class TrainingSequence:
                 f"Sequence `{self.name}`: {len(span.sampled)} sampled tokens, "
                 f"{len(span.logprobs)} log-probabilities, support of "
                 f"{len(span.support or span.sampled)}. They must be equally many."
-            )
-        if span.temperature <= 0:
-            raise UsageError(
-                f"Sequence `{self.name}` was sampled at temperature {span.temperature!r}. The "
-                f"likeliest token is no random choice and teaches nothing: sample at 1."
             )
 
 

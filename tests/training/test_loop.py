@@ -22,7 +22,7 @@ from rolecraft.rewards import RewardBreakdown, Signals, reward
 from rolecraft.rollouts import collect, episodes
 from rolecraft.scenarios import Episode, Scenario
 from rolecraft.scenarios.relay import relay
-from rolecraft.training import GRPO, StepRecord, train
+from rolecraft.training import GRPO, StepRecord, TrainingRun, train
 from rolecraft.training.loop import scored_sequences
 
 torch.set_num_threads(1)
@@ -144,10 +144,41 @@ def sometimes_nan(signals: Signals) -> float:
 async def test_rewards_that_are_not_finite_are_left_out_by_name() -> None:
     records: list[StepRecord] = []
     scenario = replace(relay, reward=sometimes_nan)
-    await quick(scenario, steps=2, on_step=records.append)
+    run = await quick(scenario, steps=2, on_step=records.append)
     for record in records:
         assert record.skipped
         assert all("relay-train-" in name for name in record.skipped)
+        assert record.unscored == record.signals["relay.correct"] * record.episodes > 0
+        assert record.reward == 0.0  # of the others
+    assert run.mean_reward() == 0.0
+
+
+@reward
+def always_nan(signals: Signals) -> float:
+    return math.nan
+
+
+async def test_a_step_without_any_reward_is_an_error_that_names_the_scenario() -> None:
+    with pytest.raises(UsageError, match=r"of 16 episodes.*`relay`"):
+        await quick(replace(relay, reward=always_nan))
+
+
+def test_numbers_that_are_not_finite_are_null_in_the_file(tmp_path: Path) -> None:
+    record = StepRecord(step=0, reward=math.nan, roles={"r": 1.0}, grad_norm=math.inf)
+    model: Any = relay.untrained(0)  # type: ignore[misc]
+    TrainingRun(model, [record, replace(record, reward=0.5)], 0.0).save(tmp_path)
+    lines = (tmp_path / "training.jsonl").read_text("utf-8").splitlines()
+    strict = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert [line["reward"] for line in strict] == [None, 0.5]
+    assert strict[0]["grad_norm"] is None
+    assert strict[0]["roles"] == {"r": 1.0}
+
+
+async def test_steps_say_which_version_played() -> None:
+    model: Any = relay.untrained(0)  # type: ignore[misc]
+    model.version = 7
+    run = await quick(model=model)
+    assert [(record.step, record.version) for record in run.records] == [(0, 7), (1, 8)]
 
 
 async def played(rewards: list[dict[str, float]], task_ids: list[str]) -> list[Episode]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from rolecraft.errors import RolecraftError, UsageError
+from rolecraft.errors import RolecraftError
 from rolecraft.messages import Message
 from rolecraft.models.base import Sampling
 from rolecraft.models.tiny import tiny_model
@@ -96,9 +96,17 @@ def test_lists_of_different_lengths_are_an_error(wrong: dict[str, Any]) -> None:
         training_sequences(calls(("r", span("s", 0, [1], [2, 3], **wrong))))
 
 
-def test_greedy_samples_are_refused() -> None:
-    with pytest.raises(UsageError, match="temperature 0"):
-        training_sequences(calls(("r", span("s", 0, [1], [2], temperature=0.0))))
+def test_greedy_samples_are_no_actions_and_are_counted() -> None:
+    """One greedy call of a role does not keep the others, or its own, from training."""
+    (sequence,) = training_sequences(
+        calls(
+            ("r", span("s", 0, [1], [2, 3], logprobs=[0.0, 0.0], temperature=0.0)),
+            ("r", span("s", 3, [4], [5], temperature=0.5)),
+        )
+    )
+    assert sequence.action_mask == [False, False, False, False, True]
+    assert sequence.temperatures == [1.0, 1.0, 1.0, 1.0, 0.5]
+    assert sequence.greedy == 2
 
 
 async def test_a_real_conversation_survives_its_journal_and_becomes_one_sequence() -> None:
