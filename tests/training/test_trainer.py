@@ -274,6 +274,22 @@ def test_a_gradient_that_overflows_is_no_step() -> None:
         trainer.update(sequences)
 
 
+def test_a_step_that_ruins_the_weights_is_named_as_the_reason() -> None:
+    """Not the gradient: it was the next step that found log-probabilities to be no numbers."""
+    model = policy()
+    sequences = attempts(model, 6)
+    sound = copy.deepcopy(model.module.state_dict())
+    trainer = Trainer(model.module, GRPO(learning_rate=1e38, epochs=2))
+    for _ in range(2):
+        assert trainer.update(sequences).skipped == ()
+        model.module.load_state_dict(sound)
+    with pytest.raises(
+        TrainingDiverged, match=r"After 1 of its steps.*log-prob.*`t0:r:0`"
+    ) as raised:
+        trainer.update(sequences)
+    assert "gradient" not in str(raised.value)
+
+
 def test_nothing_to_learn_from_is_an_error() -> None:
     trainer = Trainer(policy().module, STEADY)
     forced = TrainingSequence("x", "r", [1, 2], [False] * 2, [0.0] * 2, [1.0] * 2, [None] * 2)
