@@ -279,7 +279,7 @@ def test_a_step_that_ruins_the_weights_is_named_as_the_reason() -> None:
     model = policy()
     sequences = attempts(model, 6)
     sound = copy.deepcopy(model.module.state_dict())
-    trainer = Trainer(model.module, GRPO(learning_rate=1e38, epochs=2))
+    trainer = Trainer(model.module, GRPO(learning_rate=1e36, epochs=2))
     for _ in range(2):
         assert trainer.update(sequences).skipped == ()
         model.module.load_state_dict(sound)
