@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rolecraft.trajectories.events import Usage
+from typing import Any
 
 
 class RolecraftError(Exception):
@@ -74,7 +71,7 @@ class ModelError(RolecraftError):
         model: str = "",
         attempts: int = 0,
         status: int | None = None,
-        usage: Usage | None = None,
+        usage: Any = None,  # a `Usage`, which stands a floor higher
     ) -> None:
         self.model, self.attempts, self.status = model, attempts, status
         self.usage = usage
