@@ -11,6 +11,9 @@ INPUTS := pyproject.toml constraints-cpu.txt
 # Slow tests run where time does not matter: `make test CI=true`.
 MARKS := $(if $(filter true 1,$(CI)),not gpu,not slow and not gpu)
 
+# Where the machine forbids bytecode, every process would compile torch anew: ten seconds each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test lint bench clean
 .DEFAULT_GOAL := help
 
