@@ -43,7 +43,9 @@ def failures_table(report: Report, output: Output) -> None:
 
     judged = f"{count(len(report.judged), 'mode')} of {len(MODES)} judged"
     if not report.present:
-        output.say(f"{report.trace}: no failure found, {judged}")
+        # A trace that nobody could judge must not read as a clean one.
+        verdict = "no failure found" if report.judged else "nothing could be judged"
+        output.say(f"{report.trace}: {verdict}, {judged}")
         return
     rows = [
         [

@@ -102,7 +102,8 @@ class Report:
             if finding.reason:
                 lines.append(f"    {finding.reason}")
         if not self.present:
-            lines.append("  no failure found among the modes that were judged")
+            verdict = "no failure found among the modes that were judged"
+            lines.append(f"  {verdict if self.judged else 'nothing could be judged'}")
         if self.decisive is not None:
             role = f" by {self.decisive.role!r}" if self.decisive.role else ""
             lines.append(f"  decisive: {self.decisive.mode} at event {self.decisive.step}{role}")
