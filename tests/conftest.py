@@ -1,13 +1,19 @@
-"""Shared fixtures: the folder of real labelled data, and the switch that forbids real models."""
+"""Shared fixtures: real labelled data, programs of the system, and no real models by accident."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from rolecraft.models import forbid_real_models
+
+# Where Debian keeps programs that are not on the search path.
+OFF_THE_PATH = {"postgresql": "/usr/lib/postgresql/*/bin"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +30,41 @@ def data_dir(request: pytest.FixtureRequest) -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data folder at {folder} (option --data-dir)")
     return folder
+
+
+class NeedsProgram(Protocol):
+    def __call__(self, *names: str, package: str) -> Path: ...
+
+
+def find_program(*names: str, package: str) -> Path | None:
+    """The first program of these names, on the search path or where its package hides it."""
+    for name in names:
+        if found := shutil.which(name):
+            return Path(found).resolve()
+        hidden = OFF_THE_PATH.get(package, "").lstrip("/")
+        if hidden and (places := sorted(Path("/").glob(f"{hidden}/{name}"))):
+            return places[-1]
+    return None
+
+
+@pytest.fixture(scope="session")
+def needs_program() -> NeedsProgram:
+    """`needs_program("initdb", package="postgresql")`: the path of a program that a test runs.
+
+    Of several names the first that is there. Where none is, the test is skipped by the name of the
+    Debian package; with `CI=true`, where nothing may be left out, it fails.
+    """
+
+    def needed(*names: str, package: str) -> Path:
+        found = find_program(*names, package=package)
+        if found is None:
+            reason = f"needs `{names[0]}` of the Debian package `{package}`"
+            if os.environ.get("CI") in ("true", "1"):
+                pytest.fail(f"{reason}; `.ci/run` installs it: add it to its list")
+            pytest.skip(reason)
+        return found
+
+    return needed
 
 
 @pytest.fixture(autouse=True)
