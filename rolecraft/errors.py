@@ -13,7 +13,19 @@ from typing import Any
 
 
 class RolecraftError(Exception):
-    """Base of every exception that Rolecraft raises."""
+    """Base of every exception that Rolecraft raises.
+
+    Each can be pickled, whatever its constructor takes: worker processes raise them too.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default a copy is made by calling the class with the finished text.
+        kind, args, *state = tuple(super().__reduce__())
+        return (_unpickled, (kind, args), *state)
+
+
+def _unpickled(kind: type[RolecraftError], args: tuple[Any, ...]) -> RolecraftError:
+    return kind.__new__(kind, *args)
 
 
 class UsageError(RolecraftError):
@@ -117,6 +129,78 @@ class MissingExtra(RolecraftError, ImportError):
         super().__init__(
             f"{purpose} needs `{package}`, which is not installed. "
             f"Install it with: pip install 'rolecraft[{extra}]'"
+        )
+
+
+class NotRestorable(RolecraftError):
+    """Something that an action returned or left behind cannot be had back from the record."""
+
+
+class Diverged(RolecraftError):
+    """A run that follows a record did something else than the record says.
+
+    Attributes: `seq` (number of the first event that differs), `recorded` and `got` (both as JSON
+    lines; `got` is empty where nothing happened).
+    """
+
+    def __init__(self, seq: int, recorded: str, got: str, hint: str = "") -> None:
+        self.seq, self.recorded, self.got = seq, recorded, got
+        super().__init__(
+            f"The run differs from its record, first at event {seq}.\n  recorded: {recorded}\n"
+            f"  now:      {got or 'nothing'}\n"
+            + (hint or "Role code must do the same when it runs again: what is random, slow, or "
+            "from outside belongs into the `run` of an action, whose result is recorded.")
+        )
+
+
+class OutcomeUnknown(RolecraftError):
+    """A killed process left an action under way which must not be done twice.
+
+    Attributes: `role`, `action` (names), `key` (the idempotency key that it ran under).
+    """
+
+    def __init__(self, role: str, action: str, key: str) -> None:
+        self.role, self.action, self.key = role, action, key
+        super().__init__(
+            f"Action {action!r} of role {role!r} was under way when the process ended, and it is "
+            f"not known whether it took effect (key {key!r}; its class says `repeat = 'never'`). "
+            f"Find out, then recover with `on_unknown='redo'`, `on_unknown='skip'`, or a function "
+            f"of this error that returns the result."
+        )
+
+
+class ActionTimeout(RolecraftError):
+    """An action took longer than its `timeout`. Attributes: `role`, `action`, `seconds`."""
+
+    def __init__(self, role: str, action: str, seconds: float) -> None:
+        self.role, self.action, self.seconds = role, action, seconds
+        super().__init__(
+            f"Action {action!r} of role {role!r} did not end within {seconds:g} s, its `timeout`."
+        )
+
+
+class ApprovalNeeded(RolecraftError):
+    """An action waits for a person's permission, and nobody is there to ask.
+
+    Attributes: `role`, `action`, `key` (the idempotency key of the action), `request` (what it is
+    about to do).
+    """
+
+    def __init__(self, role: str, action: str, key: str, request: str = "") -> None:
+        self.role, self.action, self.key, self.request = role, action, key, request
+        super().__init__(
+            f"Action {action!r} of role {role!r} needs permission: {request}. Give it with "
+            f"`recover(..., approve={{{key!r}: True}})`, or an `approver` for the environment."
+        )
+
+
+class ApprovalDenied(RolecraftError):
+    """A person did not allow an action. Attributes: `role`, `action`, `by`."""
+
+    def __init__(self, role: str, action: str, by: str = "") -> None:
+        self.role, self.action, self.by = role, action, by
+        super().__init__(
+            f"Action {action!r} of role {role!r} was not allowed{f' by {by}' if by else ''}."
         )
 
 
