@@ -64,6 +64,48 @@ class ActionLimitReached(RolecraftError):
     """One `run(message)` started more actions than the role's `max_actions`."""
 
 
+class ToolError(RolecraftError):
+    """What a tool tells the model that called it. Raise it in yours: its text goes as it is.
+
+    Of Rolecraft's errors only these, `ActionTimeout` and `ApprovalDenied` go back to the model;
+    any other ends the run.
+    """
+
+
+class BadToolCall(ToolError):
+    """A model called a tool that there is not, or with arguments that it does not take.
+
+    Attributes: `tool` (the name that was called), `problem`.
+    """
+
+    def __init__(self, tool: str, problem: str) -> None:
+        self.tool, self.problem = tool, problem
+        super().__init__(f"`{tool}` was called wrongly: {problem}")
+
+
+class ToolServerError(ToolError):
+    """A server of tools did not answer: it cannot be started, has ended, or broke its protocol.
+
+    Attributes: `server` (its command or address), `reason`.
+    """
+
+    def __init__(self, server: str, reason: str) -> None:
+        self.server, self.reason = server, reason
+        super().__init__(f"The tool server `{server}` {reason}")
+
+
+class StepLimitReached(RolecraftError):
+    """A model went on calling tools. Attributes: `role`, `action` (names), `steps` (model calls)."""
+
+    def __init__(self, role: str, action: str, steps: int) -> None:
+        self.role, self.action, self.steps = role, action, steps
+        super().__init__(
+            f"Action {action!r} of role {role!r} asked its model {steps} times, and each answer "
+            f"called tools. If the task needs more, raise its `max_steps`: "
+            f"`actions = [UseTools(max_steps=...)]`."
+        )
+
+
 class InvalidAnswer(RolecraftError):
     """A model's answer did not have the type that the question asked for."""
 
@@ -148,8 +190,11 @@ class Diverged(RolecraftError):
         super().__init__(
             f"The run differs from its record, first at event {seq}.\n  recorded: {recorded}\n"
             f"  now:      {got or 'nothing'}\n"
-            + (hint or "Role code must do the same when it runs again: what is random, slow, or "
-            "from outside belongs into the `run` of an action, whose result is recorded.")
+            + (
+                hint
+                or "Role code must do the same when it runs again: what is random, slow, or "
+                "from outside belongs into the `run` of an action, whose result is recorded."
+            )
         )
 
 
