@@ -18,6 +18,9 @@ from rolecraft.trajectories.findings import append_findings, load_findings
 from rolecraft.trajectories.journal import Journal
 from rolecraft.trajectories.jsonl import load, read_events, save, trace_files
 from rolecraft.trajectories.recorder import Log, Recorder, Sink, Turn, header
+from rolecraft.trajectories.role_table import RoleRow, RoleTable, role_table
+from rolecraft.trajectories.states import StateMachine, state_diagram, state_machines
+from rolecraft.trajectories.timings import Stopwatch, Timing, load_timings
 from rolecraft.trajectories.trajectory import Trajectory, signal_event
 
 if TYPE_CHECKING:
@@ -32,10 +35,15 @@ __all__ = [
     "Journal",
     "Log",
     "Recorder",
+    "RoleRow",
+    "RoleTable",
     "Signal",
     "Sink",
+    "StateMachine",
     "StopReason",
+    "Stopwatch",
     "Store",
+    "Timing",
     "TokenSpan",
     "Trajectory",
     "Turn",
@@ -44,10 +52,14 @@ __all__ = [
     "header",
     "load",
     "load_findings",
+    "load_timings",
     "read_events",
+    "role_table",
     "save",
     "sequence_diagram",
     "signal_event",
+    "state_diagram",
+    "state_machines",
     "trace_files",
 ]
 

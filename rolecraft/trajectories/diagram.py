@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rolecraft.messages import ALL, NOBODY, SELF, USER
+from rolecraft.trajectories._header import declared_actions
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.trajectory import Trajectory
+from rolecraft.trajectories.nesting import STARTS
+
+if TYPE_CHECKING:
+    from rolecraft.trajectories.trajectory import Trajectory
 
 _SAFE = frozenset(" .,!?'()[]-_/+*=@…")
 # Mermaid's own marks for escaped characters; a text that has them must not be taken for one.
@@ -57,7 +61,7 @@ class _People:
 
     def __init__(self, trajectory: Trajectory) -> None:
         self.ids: dict[str, str] = {}
-        declared = dict.fromkeys(_declared(trajectory.about.get("roles")))
+        declared = declared_actions(trajectory.about)
         self.roles = {*declared, *trajectory.roles, USER}
         """Every address that is a name."""
         if any(event.role in ("", USER) for event in trajectory.of("message")):
@@ -67,16 +71,6 @@ class _People:
 
     def id_of(self, name: str) -> str:
         return self.ids.setdefault(name, f"p{len(self.ids)}")
-
-
-def _declared(roles: Any) -> Iterable[str]:
-    """Names out of `about["roles"]`: a list of names or of objects with a name, or a mapping."""
-    if isinstance(roles, Mapping):
-        roles = list(roles)
-    for role in roles if isinstance(roles, (list, tuple)) else ():
-        name = role.get("name") if isinstance(role, Mapping) else role
-        if isinstance(name, str):
-            yield name
 
 
 def _taken_up(events: Iterable[Event]) -> dict[int, dict[str, None]]:
@@ -91,7 +85,7 @@ def _taken_up(events: Iterable[Event]) -> dict[int, dict[str, None]]:
             message_of[event.seq] = event.seq
         elif event.cause in message_of:
             message_of[event.seq] = message_of[event.cause]
-            if event.kind == "action" and event.role:
+            if event.kind in STARTS and event.role:
                 roles.setdefault(message_of[event.cause], {})[event.role] = None
     return roles
 

@@ -16,6 +16,7 @@ from rolecraft.trajectories.codec import decode_header, encode_event, encode_lin
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.findings import FINDINGS_SUFFIX
 from rolecraft.trajectories.reader import Reader
+from rolecraft.trajectories.timings import TIMINGS_SUFFIX, load_timings
 from rolecraft.trajectories.trajectory import Trajectory
 
 
@@ -31,7 +32,7 @@ def load(path: Path | str) -> Trajectory:
         events.sort(key=lambda event: event.seq)
     name, about = decode_header(reader.header) if reader.header else (Path(path).stem, {})
     problems = [*reader.problems, *([reader.torn] if reader.torn else [])]
-    return Trajectory(name, about, events, problems)
+    return Trajectory(name, about, events, problems, load_timings(path, problems=problems))
 
 
 def read_events(path: Path | str, *, problems: list[str] | None = None) -> Iterator[Event]:
@@ -101,7 +102,7 @@ def trace_files(path: Path | str, *, suffixes: Sequence[str] = (".jsonl",)) -> l
     """The file itself, or the files with these endings in a folder and the folders in it.
 
     In the order that a person would count them (`run-2` before `run-10`). Hidden files and
-    findings files are left out. Raises `TraceError` if there are none.
+    files of findings and timings are left out. Raises `TraceError` if there are none.
     """
     path = Path(path)
     if path.is_file():
@@ -112,7 +113,7 @@ def trace_files(path: Path | str, *, suffixes: Sequence[str] = (".jsonl",)) -> l
         file
         for file in path.rglob("*")
         if file.name.endswith(tuple(suffixes))
-        and not file.name.endswith(FINDINGS_SUFFIX)
+        and not file.name.endswith((FINDINGS_SUFFIX, TIMINGS_SUFFIX))
         and not any(part.startswith(".") for part in file.relative_to(path).parts)
         and file.is_file()
     ]

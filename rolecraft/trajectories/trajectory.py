@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecraft.trajectories.events import Event, EventKind, Signal, Usage
 from rolecraft.trajectories.recorder import header
+
+if TYPE_CHECKING:
+    from rolecraft.trajectories.role_table import RoleTable
+    from rolecraft.trajectories.timings import Timing
 
 
 @dataclass(slots=True)
@@ -21,6 +25,8 @@ class Trajectory:
     events: list[Event] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """Lines of its file that could not be read: file, line number and reason of each."""
+    timings: dict[int, Timing] = field(default_factory=dict, repr=False, compare=False)
+    """Wall times of events by `seq`, where a `Stopwatch` took them; no part of the record."""
 
     @classmethod
     def load(cls, path: Path | str) -> Trajectory:
@@ -41,12 +47,24 @@ class Trajectory:
 
         return sequence_diagram(self, width=width)
 
+    def state_diagram(self, role: str, *, width: int = 60) -> str:
+        """A role's actions as a Mermaid state diagram. See `rolecraft.trajectories.states`."""
+        from rolecraft.trajectories.states import state_diagram
+
+        return state_diagram(self, role, width=width)
+
+    def role_table(self) -> RoleTable:
+        """Calls, tokens, cost, retries and time of each role; `str()` of it is a text table."""
+        from rolecraft.trajectories.role_table import role_table
+
+        return role_table(self)
+
     def write(self, events: Sequence[Event]) -> None:
         self.events.extend(events)
 
     def copy(self) -> Trajectory:
         """The events so far, which later ones are not added to."""
-        return Trajectory(self.id, self.about, list(self.events), list(self.problems))
+        return Trajectory(self.id, self.about, list(self.events), list(self.problems), self.timings)
 
     def header(self) -> dict[str, Any]:
         return header(self.id, **self.about)
