@@ -1,0 +1,38 @@
+"""Structural remedies: parts that keep a team from failing in known ways.
+
+docs/remedies.md says which failure modes each of them answers.
+"""
+
+from rolecraft.roles.remedies.confidence import (
+    Abstain,
+    ActsWhenSure,
+    Adaptive,
+    Answer,
+    Decide,
+    Estimate,
+)
+from rolecraft.roles.remedies.review import (
+    Comment,
+    Deliver,
+    Review,
+    Reviewed,
+    Reviewer,
+    ReviewWork,
+    ReviseWork,
+)
+
+__all__ = [
+    "Abstain",
+    "ActsWhenSure",
+    "Adaptive",
+    "Answer",
+    "Comment",
+    "Decide",
+    "Deliver",
+    "Estimate",
+    "Review",
+    "ReviewWork",
+    "Reviewed",
+    "Reviewer",
+    "ReviseWork",
+]
