@@ -152,14 +152,31 @@ class UnexpectedModelCall(ModelError):
     """A scripted model was called more often than its script has replies."""
 
 
-class LimitReached(RolecraftError):
-    """A limit (money, tokens, calls, rounds) would be or was crossed.
+class SandboxError(RolecraftError):
+    """A sandbox could not be made, or was lost. What the command in it did is no error."""
 
-    Attributes: `limit` (its name), `allowed`, `used` (both in the limit's unit).
+
+class LimitReached(RolecraftError):
+    """A limit (money, tokens, calls, rounds, time) would be or was crossed.
+
+    Attributes: `limit` (its name), `allowed`, `used` (both in the limit's unit), `crossing` (all
+    about it, a `Crossing`), `decision` (what `on_limit` made of it: "raise", "stop", or a
+    `HandOver`), `recorded` (whether the trajectory says it already).
     """
 
-    def __init__(self, message: str, *, limit: str, allowed: float, used: float) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: str,
+        allowed: float,
+        used: float,
+        crossing: Any = None,  # a `Crossing`, and a `Decision`, which stand a floor higher
+        decision: Any = "raise",
+    ) -> None:
         self.limit, self.allowed, self.used = limit, allowed, used
+        self.crossing, self.decision = crossing, decision
+        self.recorded = False
         super().__init__(message)
 
 

@@ -49,10 +49,10 @@ def encode_event(event: Event) -> bytes:
     try:
         return (_quick(event) + "\n").encode("utf-8", "backslashreplace")
     except (TypeError, ValueError, AttributeError, RecursionError):
-        return encode_line(_record(event))  # it holds something that JSON does not have
+        return encode_line(event_members(event))  # it holds something that JSON does not have
 
 
-def _record(event: Event) -> dict[str, Any]:
+def event_members(event: Event) -> dict[str, Any]:
     """The members of an event's line, in their order."""
     record: dict[str, Any] = {"seq": event.seq, "kind": event.kind, "time": event.time}
     for key in ("role", "cause", "to", "content", "data", "usage", "artifact", "tokens"):
@@ -65,7 +65,7 @@ def _record(event: Event) -> dict[str, Any]:
 
 
 def _quick(event: Event) -> str:
-    """What `encode_line(_record(event))` gives, in two thirds of the time: every run is recorded.
+    """What `encode_line(event_members(event))` gives, in two thirds of the time: every run is recorded.
 
     Most of an encoder's time goes into starting it, so texts and numbers are written without one.
     """

@@ -11,14 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-SCHEMA_VERSION = 1
-"""Version of the journal's lines. A reader refuses a newer one."""
+SCHEMA_VERSION = 2
+"""Version of the journal's lines. A reader refuses a newer one.
+
+2 (0.2): `action_result`, `start`; `run` of an action, `ends` of a message.
+"""
 
 EventKind = Literal[
     "message",  # a role, the user or the environment said something; `to` says to whom
     "thought",  # reasoning that a model gave apart from its answer
     "model_call",  # one completion: `content` its text, `data` prompt and finish reason
-    "action",  # a role started an action: `data` has `action`, `index` and its `fields`
+    "action",  # a role started an action: `data` has `action`, `index`, `run` and its `fields`
+    "action_result",  # the action that is its `cause` ended: `data` has `result` or `cancelled`
     "tool_call",  # a tool was called: `data` has `tool`, `arguments`, `id`
     "tool_result",  # what it returned: `content`, `data` has `ok`; `cause` is the call
     "artifact",  # a named thing changed: `artifact` has its name and content hash
@@ -29,6 +33,7 @@ EventKind = Literal[
     "truncate",  # part of a context was dropped
     "limit",  # a limit was crossed: `data` has `limit`, `allowed`, `used`
     "approval",  # a person was asked for, or gave, permission
+    "start",  # a run with a bound of its own began: `data` has `rounds`
     "resume",  # a stopped run went on
     "fork",  # a run branched off another: `data` has `trajectory` and `at`
     "error",  # an exception: `data` has `type`; `content` its text
@@ -43,6 +48,8 @@ StopReason = Literal[
     "limit",  # another limit was crossed
     "error",  # an exception ended the run
     "cancelled",  # the caller cancelled it
+    "approval",  # an action waits for a person's permission
+    "observer",  # an observer asked for the end
 ]
 
 

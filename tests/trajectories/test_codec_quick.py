@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolecraft.trajectories.codec import _record, encode_event, encode_line
+from rolecraft.trajectories.codec import encode_event, encode_line, event_members
 from rolecraft.trajectories.events import Artifact, Event, TokenSpan, Usage
 
 JSON = st.recursive(
@@ -46,11 +46,11 @@ EVENTS = st.builds(
 @settings(deadline=None)
 @given(EVENTS)
 def test_both_ways_give_the_same_bytes(event: Event) -> None:
-    assert encode_event(event) == encode_line(_record(event))
+    assert encode_event(event) == encode_line(event_members(event))
 
 
 @pytest.mark.parametrize("wrong", ["7", 7.5, "}", None])
 def test_a_number_that_is_none_never_breaks_the_line(wrong: Any) -> None:
     """A program that sets `event.time` to nonsense gets a line that is still JSON."""
     event = Event("message", time=wrong)
-    assert encode_event(event) == encode_line(_record(event))
+    assert encode_event(event) == encode_line(event_members(event))

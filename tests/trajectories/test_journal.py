@@ -155,7 +155,7 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     content = b'{"schema_version":99,"trajectory":"x"}\n{"seq":0,"kind":"dream"}\n{"seq"'
     path.write_bytes(content)
-    with pytest.raises(TraceError, match="schema version 99; this Rolecraft reads up to 1"):
+    with pytest.raises(TraceError, match="schema version 99; this Rolecraft reads up to 2"):
         Journal(path)
     assert path.read_bytes() == content
 

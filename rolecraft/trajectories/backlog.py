@@ -1,0 +1,97 @@
+"""The write-ahead file beside a journal: what happened in a round that is not committed yet.
+
+Roles that act at the same time are written to the journal when their round ends. Until then each
+of their events is kept here the moment it happens, so that a killed process loses nothing that
+was finished. The file is `<journal>.pending`, and empty while no round is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.codec import decode_event, encode_line, event_members, parse_line
+from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.runs import Placed
+
+PENDING_SUFFIX = ".pending"
+
+
+def pending_path(journal: Path) -> Path:
+    return journal.with_name(journal.name + PENDING_SUFFIX)
+
+
+class PendingFile:
+    """A `Backlog` in a file. Each opening writes under a number of its own, `generation`."""
+
+    def __init__(self, journal: Path, *, generation: int = 0, fsync: bool = False) -> None:
+        self.path = pending_path(journal)
+        self.generation = generation
+        self._fsync = fsync
+        self._file: AppendFile | None = None
+
+    def keep(self, event: Event, at: tuple[int, ...], *, role: str, run: str) -> None:
+        self._append([self._line(Placed(event, role, run), at)])
+
+    def keep_all(self, placed: Sequence[Placed]) -> None:
+        """Keep events that were taken out of the journal, all with one write."""
+        self._append([self._line(each, (number,)) for number, each in enumerate(placed)])
+
+    def clear(self) -> None:
+        """The round is committed: forget it."""
+        if self._file is not None and self._file.size:
+            self._file.truncate(0)
+
+    def close(self) -> None:
+        """Close the file; an empty one is deleted. Harmless when called twice."""
+        if self._file is not None:
+            if not self._file.closed and not self._file.size:
+                self.path.unlink(missing_ok=True)
+            self._file.close()
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        if self._file is None:
+            self._file = AppendFile(self.path, fsync=self._fsync)
+        self._file.append(b"".join(lines))
+
+    def _line(self, placed: Placed, at: tuple[int, ...]) -> bytes:
+        event, role, run = placed
+        members = event_members(event)
+        # Numbers may be handles here, which an event of a journal cannot have.
+        members["seq"] = 0
+        members.pop("cause", None)
+        about = {"of": self.generation, "role": role, "run": run, "at": at}
+        return encode_line({**about, "seq": event.seq, "cause": event.cause, "event": members})
+
+
+def read_pending(journal: Path) -> list[list[Placed]]:
+    """What is pending beside a journal: a list for each generation, each role's in its order.
+
+    A line that was cut off by the end of the process is left out.
+    """
+    try:
+        text = pending_path(journal).read_bytes()
+    except FileNotFoundError:
+        return []
+    generations: dict[int, list[tuple[str, list[int], Placed]]] = {}
+    for record in _records(text):
+        event = decode_event(record["event"])
+        event.seq, event.cause = record["seq"], record["cause"]
+        placed = Placed(event, record["role"], record["run"])
+        generations.setdefault(record["of"], []).append((placed.role, record["at"], placed))
+    return [
+        [placed for _, _, placed in sorted(kept, key=lambda each: each[:2])]
+        for _, kept in sorted(generations.items())
+    ]
+
+
+def _records(text: bytes) -> Iterator[dict[str, Any]]:
+    *lines, last = text.split(b"\n")
+    for line in lines:
+        yield parse_line(line)
+    try:
+        yield parse_line(last)
+    except ValueError:
+        return  # the process was killed while it wrote this

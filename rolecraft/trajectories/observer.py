@@ -1,0 +1,26 @@
+"""Observers: what is told of events when they happen, before they are committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from rolecraft.trajectories.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """What an observer wants done: `stop` ends the run after the round, with this `reason`."""
+
+    do: Literal["stop"]
+    reason: str
+
+
+class Observer(Protocol):
+    """Told of each event once, in the order in which they happen.
+
+    The event has no number yet when its role acts beside others (`seq` is negative); the same
+    object gets it at the commit. An observer must not change it.
+    """
+
+    def on_event(self, event: Event) -> Directive | None: ...

@@ -1,0 +1,148 @@
+"""What a past run can answer again, so that nobody has to be asked or done twice.
+
+Model calls are found by their conversation and what was asked in it, runs of actions by their
+role and path. Invariant: each answer is given once, and only for the same question.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from rolecraft.errors import LimitReached
+from rolecraft.trajectories.codec import encode_key, encode_line
+from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.runs import ActionRun, Placed, action_runs, places
+
+
+class RecordedCall(NamedTuple):
+    """One completion as recorded, and the reasoning that came with it."""
+
+    event: Event
+    reasoning: str
+
+
+class PastRun:
+    """The record that a run follows.
+
+    `known` are committed events, which the run must produce again one by one. `pending` are those
+    of a round that was cut off, in one list for each attempt. With `strict`, nothing may be asked
+    or done that the record does not answer.
+    """
+
+    def __init__(
+        self,
+        known: Sequence[Event],
+        pending: Sequence[Sequence[Placed]] = (),
+        *,
+        strict: bool = False,
+    ) -> None:
+        self.known = known
+        self.strict = strict
+        self._runs: dict[tuple[str, str], ActionRun] = {}
+        self._calls: dict[str, deque[RecordedCall]] = {}
+        self._failures: dict[str, deque[Event]] = {}
+        committed = list(places(known))
+        self._runs.update(action_runs(committed))
+        for key, calls in _calls(committed).items():
+            self._calls[key] = deque(calls)
+        for event in known:
+            if event.kind in ("error", "limit"):
+                self._failures.setdefault(event.role, deque()).append(event)
+        self._add_pending(pending)
+
+    def _add_pending(self, pending: Sequence[Sequence[Placed]]) -> None:
+        best: dict[str, list[RecordedCall]] = {}
+        for attempt in pending:
+            for key, run in action_runs(attempt).items():
+                other = self._runs.get(key)
+                if other is None or (_progress(run) > _progress(other)):
+                    self._runs[key] = run
+            for name, calls in _calls(attempt).items():
+                best[name] = max(best.get(name, []), calls, key=len)
+        for name, calls in best.items():
+            self._calls.setdefault(name, deque()).extend(calls)
+
+    def run(self, role: str, path: str) -> ActionRun | None:
+        """The recorded run of an action; None if it never started."""
+        return self._runs.get((role, path))
+
+    def answer(self, question: dict[str, Any]) -> RecordedCall | None:
+        """The recorded answer to a model call with this `data`; each is given once."""
+        found = self._calls.get(_question(question))
+        return found.popleft() if found else None
+
+    def take(self, run: ActionRun) -> None:
+        """A run is served as a whole: its answers and failures are not given a second time."""
+        for call in _calls([Placed(event, "", "") for event in run.inside]).items():
+            for _ in call[1]:
+                found = self._calls.get(call[0])
+                if found:
+                    found.popleft()
+        for event in (*run.inside, run.end):
+            left = self._failures.get(run.role)
+            if event is not None and left and event is left[0]:
+                left.popleft()
+
+    def failure(self, role: str) -> Event | None:
+        """The next recorded failure of a role; each is given once."""
+        left = self._failures.get(role)
+        return left.popleft() if left else None
+
+
+def recorded_error(event: Event) -> Exception:
+    """An exception of the type and text that an `error` or `limit` event, or a result, records.
+
+    It has the text and no other attribute of the one that was raised, except for a crossed limit.
+    """
+    if event.kind == "limit":
+        data = event.data
+        return LimitReached(
+            event.content, limit=data["limit"], allowed=data["allowed"], used=data["used"]
+        )
+    name, text = str(event.data.get("type", "Exception")), event.content
+    kinds = [kind for kind in _exceptions() if kind.__name__ == name] or [Exception]
+    kind = next((kind for kind in kinds if kind.__module__ == "builtins"), kinds[-1])
+    # Not through its `__init__`, whose arguments nobody knows any more.
+    again: Any = type(name, (kind,), {"__str__": lambda self: text, "__module__": kind.__module__})
+    error: Exception = again.__new__(again)
+    error.args = (text,)
+    return error
+
+
+def _exceptions() -> Iterable[type[Exception]]:
+    seen: dict[type[Exception], None] = {}
+    stack: list[type[Exception]] = [Exception]
+    while stack:
+        kind = stack.pop()
+        if kind not in seen:
+            seen[kind] = None
+            stack.extend(kind.__subclasses__())
+    return seen
+
+
+def _progress(run: ActionRun) -> tuple[bool, int]:
+    return run.complete, len(run.inside)
+
+
+def _calls(placed: Sequence[Placed]) -> dict[str, list[RecordedCall]]:
+    found: dict[str, list[RecordedCall]] = {}
+    last: tuple[str, Event] | None = None
+    for event, _, _ in placed:
+        if event.kind == "model_call" and "session" in event.data:
+            key = _question(event.data)
+            found.setdefault(key, []).append(RecordedCall(event, ""))
+            last = key, event
+        elif event.kind == "thought" and last is not None and event.cause == last[1].seq:
+            found[last[0]][-1] = RecordedCall(last[1], event.content)
+    return found
+
+
+def _question(data: dict[str, Any]) -> str:
+    return encode_key([data["session"], data.get("system", ""), data["messages"]])
+
+
+def same_header(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    """Whether two headers say the same once they are written."""
+    return encode_line(ours) == encode_line(theirs)
