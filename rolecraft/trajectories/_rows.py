@@ -16,6 +16,9 @@ from rolecraft.trajectories.findings import findings_path
 from rolecraft.trajectories.reader import Place, Reader, open_trace
 from rolecraft.trajectories.trajectory import signal_of, stop_reason_of
 
+LONGEST = 500
+"""Characters of a name that a column holds; of a longer one, the beginning and a hash."""
+
 
 @dataclass(slots=True)
 class Indexed:
@@ -31,15 +34,23 @@ class Indexed:
     problems: list[str]
 
 
-def text_of(text: str) -> str:
-    """Text as a column holds it: databases refuse NUL and halves of characters."""
+def text_of(name: str) -> str:
+    """A name as a column holds it: databases refuse what is very long."""
+    text = _storable(name)
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 65]}#{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _storable(text: str) -> str:
+    """Text without NUL and halves of characters, which databases refuse."""
     if text.isprintable():
         return text
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def key_of(path: Path | str) -> str:
-    return text_of(str(Path(path).resolve()))
+    return _storable(str(Path(path).resolve()))
 
 
 def place_of(row: Row[Any] | None) -> Place:

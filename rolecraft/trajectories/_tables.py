@@ -1,4 +1,8 @@
-"""The tables of the store. Plain types only, so that every SQL database has them."""
+"""The tables of the store. Plain types only, so that every SQL database has them.
+
+Text that is in a database index is never longer than `_rows.LONGEST`: PostgreSQL refuses more than
+2,700 bytes there. A journal's path is what the operating system allows, and is kept whole.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,13 @@ from sqlalchemy import (
     Text,
 )
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 """Version of these tables. Another version's index is refused: it is quick to rebuild."""
 
 metadata = MetaData()
+
+# In the order of its characters, whatever language the server was set up for.
+_Path = Text().with_variant(Text(collation="C"), "postgresql")
 
 about_index = Table("rolecraft_index", metadata, Column("version", Integer, primary_key=True))
 
@@ -26,7 +33,7 @@ trajectories = Table(
     "trajectories",
     metadata,
     Column("key", Integer, primary_key=True),
-    Column("path", Text, nullable=False, unique=True),  # of its journal, absolute
+    Column("path", _Path, nullable=False, unique=True),  # of its journal, absolute
     Column("id", Text, nullable=False, index=True),
     Column("events", BigInteger, nullable=False),
     Column("stop_reason", Text, index=True),

@@ -5,6 +5,8 @@ index. It can be deleted at any time, and `rebuild` makes an equal one. Every ba
 transaction together with the place up to which the journal was read, so a kill at any moment
 loses no more than the batch, which the next `index` reads again.
 
+One process at a time writes to a database, the others wait; readers never do.
+
 All methods block; in an event loop call them through `asyncio.to_thread`.
 """
 
@@ -21,7 +23,7 @@ from typing import Any, Self
 import sqlalchemy as sql
 from sqlalchemy import ColumnElement, Connection, Row, Table
 
-from rolecraft.errors import StoreError, TraceError, UnknownName, UsageError
+from rolecraft.errors import MissingExtra, StoreError, TraceError, UnknownName, UsageError
 from rolecraft.trajectories import _tables as t
 from rolecraft.trajectories._rows import (
     Indexed,
@@ -46,29 +48,53 @@ BATCH = 1000
 """Events per transaction, and rows per read."""
 FILES = 200
 """Journals per transaction."""
+WRITERS = 0x526F6C65
+"""The advisory lock of PostgreSQL that whoever writes to an index holds."""
 
 
 class Store:
     """An index in an SQL database; a context manager.
 
     `where` is a file for SQLite (made if it is not there) or a database URL that SQLAlchemy
-    knows. Raises `StoreError` if the database cannot be used, `UsageError` for a bad URL.
+    knows, such as `postgresql://user@host/database` (extra `postgres`). Raises `StoreError` if the
+    database cannot be used, `UsageError` for a bad URL, `MissingExtra` without its driver.
     """
 
     def __init__(self, where: Path | str) -> None:
         self._engine = _engine_for(where)
         self._name = self._engine.url.render_as_string(hide_password=True)
-        with self._transaction() as connection:
-            t.metadata.create_all(connection)
-            version = connection.scalar(sql.select(t.about_index.c.version))
-            if version is None:
-                connection.execute(t.about_index.insert(), {"version": t.INDEX_VERSION})
-        if version not in (None, t.INDEX_VERSION):
+        try:
+            with self._transaction(reads=True) as connection:
+                known = self._is_ours(connection)
+            if not known:  # an index that may only be read is opened all the same
+                with self._transaction() as connection:
+                    if not self._is_ours(connection):
+                        t.metadata.create_all(connection)
+                        connection.execute(t.about_index.insert(), {"version": t.INDEX_VERSION})
+        except BaseException:
             self.close()
+            raise
+
+    def _is_ours(self, connection: Connection) -> bool:
+        """Whether there are tables of this version; raises `StoreError` for those of another."""
+        if not sql.inspect(connection).has_table(t.about_index.name):
+            return False
+        version = connection.scalar(sql.select(t.about_index.c.version))
+        if version not in (None, t.INDEX_VERSION):
+            way_out = (
+                "Delete it and index the journals again."
+                if self._is_file
+                else "Give this one a database or a schema of its own, or drop those tables."
+            )
             raise StoreError(
                 f"`{self._name}` is an index of version {version}, this Rolecraft has "
-                f"{t.INDEX_VERSION}. Delete it and index the journals again."
+                f"{t.INDEX_VERSION}. {way_out}"
             )
+        return version is not None
+
+    @property
+    def _is_file(self) -> bool:
+        return self._engine.dialect.name == "sqlite"
 
     def close(self) -> None:
         self._engine.dispose()
@@ -201,7 +227,7 @@ class Store:
         return {path: key for path, key in rows if path.startswith((top + "/", top + "\\"))}
 
     def _forget(self, connection: Connection, keys: Iterable[int]) -> None:
-        for key in keys:
+        for key in sorted(keys):
             for table in (t.events, t.signals, t.findings):
                 connection.execute(table.delete().where(table.c.trajectory == key))
             connection.execute(t.trajectories.delete().where(t.trajectories.c.key == key))
@@ -322,14 +348,19 @@ class Store:
     def _transaction(self, *, reads: bool = False) -> Iterator[Connection]:
         try:
             with self._engine.connect() as connection:
-                # A writer of SQLite must say so at the start, or it may be refused half-way.
+                # A writer says so at the start, or it may be refused half-way.
                 connection = connection.execution_options(rolecraft_writes=not reads)
                 with connection.begin():
                     yield connection
         except sql.exc.DBAPIError as error:
+            way_out = (
+                "It can be deleted; `Store.rebuild` makes it anew from the journals."
+                if self._is_file
+                else "Is the server there, and may this user write? Nothing is lost: the journals "
+                "hold it all, and `Store.rebuild` reads them again."
+            )
             raise StoreError(
-                f"The index `{self._name}` cannot be used ({error.orig}). "
-                f"It can be deleted; `Store.rebuild` makes it anew from the journals."
+                f"The index `{self._name}` cannot be used ({str(error.orig).strip()}). {way_out}"
             ) from error
 
 
@@ -343,16 +374,24 @@ def _engine_for(where: Path | str) -> sql.Engine:
             raise StoreError(f"The index `{path}` cannot be made: {error.strerror}.") from error
         url = sql.URL.create("sqlite", database=str(path))
     try:
-        engine = sql.create_engine(url)
+        url = sql.make_url(url)
+        if url.drivername == "postgresql":
+            url = url.set(drivername="postgresql+psycopg")  # what it means differs by version
+        # A connection that a restarted server forgot is found out before it is used.
+        engine = sql.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
     except sql.exc.ArgumentError as error:
         raise UsageError(f"`Store({where!r})`: {error}") from None
     except ImportError as error:
+        if error.name == "psycopg":
+            raise MissingExtra("psycopg", "postgres", "An index in PostgreSQL") from None
         raise UsageError(
             f"`Store({where!r})` needs the module {error.name!r}; install the database's driver."
         ) from None
     if engine.dialect.name == "sqlite":
         sql.event.listen(engine, "connect", _sqlite_connect)
         sql.event.listen(engine, "begin", _sqlite_begin)
+    elif engine.dialect.name == "postgresql":
+        sql.event.listen(engine, "begin", _postgresql_begin)
     return engine
 
 
@@ -362,8 +401,16 @@ def _sqlite_connect(connection: Any, _record: object) -> None:
 
 
 def _sqlite_begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("rolecraft_writes", True)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if _writes(connection) else "BEGIN")
+
+
+def _postgresql_begin(connection: Connection) -> None:
+    if _writes(connection):  # two that lock the same rows in another order would stop each other
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS})")
+
+
+def _writes(connection: Connection) -> bool:
+    return bool(connection.get_execution_options().get("rolecraft_writes", True))
 
 
 def _of(path: Path | str) -> ColumnElement[bool]:

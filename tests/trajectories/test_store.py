@@ -1,15 +1,18 @@
-"""The index of many trajectories: what it finds, and that it never disagrees with the journals."""
+"""The index of many trajectories: what it finds, and that it never disagrees with the journals.
+
+Everything here runs on SQLite and on a real PostgreSQL server; what only one of them has is in
+`test_store_places.py`.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-import sqlite3
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +39,15 @@ from rolecraft.trajectories import (
     signal_event,
     store,
 )
+from rolecraft.trajectories._tables import INDEX_VERSION
 
 LOOP = FailureFinding("repetition.steps", "present", (1,), "Ann", "again", 0.9, "detector")
 CLEAN = FailureFinding("verification.absent", "absent", source="judge")
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "index.db") as made:
+def index(places: Any) -> Iterator[Store]:
+    with Store(places.new()) as made:
         yield made
 
 
@@ -67,26 +71,25 @@ def measured(name: str, value: float, role: str = "") -> Event:
     return signal_event(Signal(name, value, role=role, unit="tests", step=0))
 
 
-def rows(database: Path) -> dict[str, list[tuple[Any, ...]]]:
+def rows(index: Store) -> dict[str, list[tuple[Any, ...]]]:
     """Everything in the tables, with paths in place of keys."""
-    with closing(sqlite3.connect(database)) as connection:
+    with index._engine.connect() as connection:
         found = {}
         for table in ("events", "signals", "findings"):
             joined = (
                 f"SELECT t.path, x.* FROM {table} x JOIN trajectories t ON t.key = x.trajectory"
             )
-            found[table] = sorted((path, *rest) for path, _, *rest in connection.execute(joined))
-        everything = connection.execute("SELECT * FROM trajectories ORDER BY path")
-        found["trajectories"] = [tuple(rest) for _key, *rest in everything]
+            everything = connection.exec_driver_sql(joined)
+            found[table] = sorted((path, *rest) for path, _, *rest in everything)
+        everything = connection.exec_driver_sql("SELECT * FROM trajectories")
+        found["trajectories"] = sorted(tuple(rest) for _key, *rest in everything)
         return found
 
 
-def assert_equals_rebuild(index: Store, database: Path, folder: Path) -> None:
-    fresh = database.with_name("fresh.db")
-    fresh.unlink(missing_ok=True)
-    with Store(fresh) as other:
+def assert_equals_rebuild(index: Store, places: Any, folder: Path) -> None:
+    with Store(places.new()) as other:
         other.rebuild(folder)
-    assert rows(database) == rows(fresh)
+        assert rows(index) == rows(other)
 
 
 # --- asking ----------------------------------------------------------------------------------
@@ -214,14 +217,14 @@ def test_only_what_is_new_is_read(tmp_path: Path, index: Store) -> None:
 
 
 def test_a_line_that_is_being_written_is_left_for_the_next_time(
-    tmp_path: Path, index: Store
+    tmp_path: Path, places: Any
 ) -> None:
     path = record(tmp_path / "a.jsonl", said("one"), said("two"))
     whole = path.read_bytes()
     start = whole[:-1].rindex(b"\n") + 1  # of the last line
     for cut in [*range(start, len(whole) - 2, 9), *range(len(whole) - 2, len(whole) + 1)]:
         path.write_bytes(whole[:start])
-        with Store(tmp_path / f"{cut}.db") as fresh:
+        with Store(places.new()) as fresh:
             assert fresh.index(path) == 1
             path.write_bytes(whole[:cut])
             seen = fresh.index(path)
@@ -240,7 +243,7 @@ def test_a_line_that_is_being_written_is_left_for_the_next_time(
     ids=["shorter", "equal length", "longer", "empty"],
 )
 def test_a_journal_that_was_written_anew_is_read_anew(
-    tmp_path: Path, index: Store, again: list[str]
+    tmp_path: Path, places: Any, index: Store, again: list[str]
 ) -> None:
     """Same path, same header: only what stands in the file tells."""
     path = record(tmp_path / "runs" / "a.jsonl", said("first"), said("first"), measured("s", 1))
@@ -250,7 +253,7 @@ def test_a_journal_that_was_written_anew_is_read_anew(
     assert index.index(path) == len(again)
     assert [event.content for _, event in index.events()] == again
     assert list(index.signals()) == []
-    assert_equals_rebuild(index, tmp_path / "index.db", tmp_path / "runs")
+    assert_equals_rebuild(index, places, tmp_path / "runs")
 
 
 def test_problems_of_a_journal_are_known_with_their_lines(tmp_path: Path, index: Store) -> None:
@@ -287,7 +290,7 @@ def test_one_unreadable_file_of_a_folder_does_not_keep_the_others_out(
 
 
 def test_many_small_journals_are_indexed_in_few_transactions(
-    tmp_path: Path, index: Store, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, places: Any, index: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each commit waits for the disk."""
     monkeypatch.setattr(store, "BATCH", 10)
@@ -298,7 +301,7 @@ def test_many_small_journals_are_indexed_in_few_transactions(
     sqlalchemy.event.listen(index._engine, "commit", commits.append)
     assert index.index(tmp_path / "runs") == sum(counts)
     assert len(commits) <= sum(counts) / 10 + 3
-    assert_equals_rebuild(index, tmp_path / "index.db", tmp_path / "runs")
+    assert_equals_rebuild(index, places, tmp_path / "runs")
 
 
 def test_journals_that_are_gone_are_forgotten_with_their_folder_only(
@@ -339,20 +342,20 @@ steps = st.lists(
 
 @given(steps, texts)
 @settings(
-    max_examples=30,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_however_it_was_filled_the_index_equals_one_built_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Any], name: str
+    tmp_path: Path, places: Any, monkeypatch: pytest.MonkeyPatch, steps: list[Any], name: str
 ) -> None:
     """Recording, labelling, broken lines and indexing in any order, in batches of two."""
     monkeypatch.setattr(store, "BATCH", 2)
-    database, folder = tmp_path / "index.db", tmp_path / "runs"
+    folder = tmp_path / "runs"
     path = folder / "a.jsonl"
-    for old in (database, path, folder / "a.findings.jsonl"):
+    for old in (path, folder / "a.findings.jsonl"):
         old.unlink(missing_ok=True)
-    with Store(database) as index:
+    with Store(places.new()) as index:
         record(path, name=name)
         for step in steps:
             if isinstance(step, Event):
@@ -375,7 +378,7 @@ def test_however_it_was_filled_the_index_equals_one_built_anew(
             assert repr([e for _, e in index.events(role=role)]) == repr(
                 [e for e in run.events if e.role == role]
             )
-        assert_equals_rebuild(index, database, folder)
+        assert_equals_rebuild(index, places, folder)
 
 
 def test_several_threads_may_fill_and_ask_at_once(tmp_path: Path, index: Store) -> None:
@@ -387,7 +390,8 @@ def test_several_threads_may_fill_and_ask_at_once(tmp_path: Path, index: Store) 
     assert len(list(index.events())) == 64
 
 
-def test_several_processes_may_fill_one_index(tmp_path: Path) -> None:
+def test_several_processes_may_fill_one_index(tmp_path: Path, places: Any) -> None:
+    """Also a new one: only one of them makes its tables."""
     folder = tmp_path / "runs"
     for number in range(6):
         record(folder / f"{number}.jsonl", *map(said, "abcdefgh"))
@@ -396,12 +400,12 @@ import sys
 from rolecraft.trajectories import Store
 Store(sys.argv[1]).index(sys.argv[2])
 """
-    command = [sys.executable, "-c", program, str(tmp_path / "index.db"), str(folder)]
-    together = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
-    assert [process.communicate()[1] for process in together] == [b""] * 2
-    with Store(tmp_path / "index.db") as index:
+    command = [sys.executable, "-c", program, str(place := places.new()), str(folder)]
+    together = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+    assert [process.communicate()[1] for process in together] == [b""] * 3
+    with Store(place) as index:
         assert len(list(index.events())) == 48
-        assert_equals_rebuild(index, tmp_path / "index.db", folder)
+        assert_equals_rebuild(index, places, folder)
 
 
 # --- databases -------------------------------------------------------------------------------
@@ -417,54 +421,45 @@ def test_names_that_databases_refuse_are_found_all_the_same(tmp_path: Path, inde
     assert [signal.name for _, signal in index.signals(name=odd)] == [odd]
 
 
-def test_a_database_url_and_a_path_with_odd_characters_are_understood(tmp_path: Path) -> None:
-    path = record(tmp_path / "a.jsonl", said("a"))
-    with Store(f"sqlite:///{tmp_path}/by-url.db") as index:
-        assert index.index(path) == 1
-    with Store(str(tmp_path / "new folder" / "what? 100%#.db")) as index:
-        assert index.index(path) == 1
-    assert (tmp_path / "new folder" / "what? 100%#.db").exists()
+def test_names_of_any_length_are_found(tmp_path: Path, index: Store) -> None:
+    """PostgreSQL has nothing of more than 2,700 bytes in an index."""
+    rng = random.Random(7)
+    long = "".join(chr(rng.randrange(0x4E00, 0x9FFF)) for _ in range(5_000))
+    other = long[:-1] + "x"
+    path = record(
+        tmp_path / "l.jsonl", said("a", long), measured(long, 1, long), stop(long), name=long
+    )
+    record(tmp_path / "m.jsonl", said("b", other), measured(other, 2, other), name=other)
+    index.index(tmp_path)
+    assert [t.id for t in index.trajectories(role=long, stop_reason=long, signal=long)] == [long]
+    assert [e.content for _, e in index.events(role=long, kind="message", trajectory=long)] == ["a"]
+    assert [signal.name for _, signal in index.signals(name=other)] == [other]
+    append_findings(path, [FailureFinding(long, "present", (0,), long, source=long)])
+    index.index(tmp_path)
+    assert [f.mode for _, f in index.findings(mode=long, role=long, source=long)] == [long]
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ("nosuchdb://host/x", "Store.*nosuchdb"),
-        ("postgresql+nosuchdriver://host/x", "Store.*nosuchdriver"),
-    ],
-)
-def test_a_bad_url_is_refused(where: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        Store(where)
+def test_trajectories_come_in_the_order_of_the_characters_of_their_paths(
+    tmp_path: Path, index: Store
+) -> None:
+    for name in ("a", "B", "_c", "é", "Z", "漢", "a b", "ab"):
+        record(tmp_path / "runs" / f"{name}.jsonl", said(name))
+    index.index(tmp_path / "runs")
+    paths = [found.path for found in index.trajectories()]
+    assert paths == sorted(paths)
+    assert [path for path, _ in index.events()] == paths
 
 
-def test_what_is_no_index_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("dear diary " * 100)
-    with pytest.raises(StoreError, match=r"not a database.*can be deleted"):
-        Store(tmp_path / "notes.txt")
-    with pytest.raises(StoreError, match=r"notes\.txt"):
-        Store(tmp_path / "notes.txt" / "index.db")
-
-
-def test_an_index_of_another_version_is_refused(tmp_path: Path, index: Store) -> None:
-    with closing(sqlite3.connect(tmp_path / "index.db")) as connection, connection:
-        connection.execute("UPDATE rolecraft_index SET version = 99")
-    with pytest.raises(StoreError, match=r"version 99, this Rolecraft has 1\. Delete it"):
-        Store(tmp_path / "index.db")
-
-
-def test_every_statement_is_one_that_postgresql_knows() -> None:
-    """Compiled for its dialect; nothing here needs SQLite."""
-    from sqlalchemy.dialects import postgresql
-    from sqlalchemy.schema import CreateIndex, CreateTable
-
-    from rolecraft.trajectories import _tables
-
-    for table in _tables.metadata.sorted_tables:
-        text = str(CreateTable(table).compile(dialect=postgresql.dialect()))
-        assert "CREATE TABLE" in text
-        for made in table.indexes:
-            assert "CREATE INDEX" in str(CreateIndex(made).compile(dialect=postgresql.dialect()))
+def test_an_index_of_another_version_is_refused_and_left_as_it_is(places: Any) -> None:
+    place = places.new()
+    with Store(place) as index, index._engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE findings")
+        connection.exec_driver_sql("UPDATE rolecraft_index SET version = 99")
+    with pytest.raises(StoreError, match=rf"version 99, this Rolecraft has {INDEX_VERSION}\. \w"):
+        Store(place)
+    with index._engine.connect() as connection:
+        assert not sqlalchemy.inspect(connection).has_table("findings")
+    index.close()
 
 
 def test_a_saved_trajectory_is_indexed_like_a_journal(tmp_path: Path, index: Store) -> None:
