@@ -20,6 +20,8 @@ HEAVY = {
     "tenacity",
     "httpx",
     "sqlalchemy",
+    "psycopg",
+    "sqlite3",
     "typer",
     "rich",
     "numpy",
