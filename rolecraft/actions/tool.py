@@ -1,0 +1,144 @@
+"""Tools: actions that a model calls by name, with JSON arguments.
+
+`@tool` makes one from a typed function. The model sees its name, its docstring and a JSON schema
+of its parameters; the arguments come to the function validated, and what it returns goes back as
+JSON. Called like the function that it was, a tool is that function: in a test, for example.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
+
+from rolecraft.actions._schema import read_signature
+from rolecraft.actions._threads import in_thread
+from rolecraft.actions.action import Action
+from rolecraft.errors import UsageError
+from rolecraft.models.base import Tool
+from rolecraft.trajectories.events import Event
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""The names that chat APIs let a tool have."""
+
+
+class ToolAction(Action):
+    """An action that a model can call: it has a `spec`, and its `run` takes named arguments.
+
+    `run` returns a JSON value. It is recorded as a `tool_call` with its `tool_result`. `parallel`
+    says that calls of this tool may run beside others of the same answer. `@tool` and
+    `mcp_tools` make these.
+    """
+
+    parallel: bool = False
+
+    _parameters: Mapping[str, Any] = {}
+    _call_id = ""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"A tool cannot be named {self.name!r}: models know names of 1 to 64 ASCII "
+                f"letters, digits, `_` and `-`. Give it another: `@tool(name='...')`."
+            )
+
+    @property
+    def spec(self) -> Tool:
+        """What a model is told of this tool."""
+        return Tool(name=self.name, description=self.desc, parameters=dict(self._parameters))
+
+    def _for_call(self, call_id: str, caller: Action) -> Self:
+        """This tool for one call, whose id stands in the record, by the role of `caller`."""
+        call = copy.copy(self)
+        call._owner, call._call_id = caller._owner, call_id
+        return call
+
+    def _start_event(self, arguments: Mapping[str, Any]) -> Event:
+        data: dict[str, Any] = {"tool": self.name, "arguments": dict(arguments)}
+        if self._call_id:
+            data["id"] = self._call_id
+        return Event("tool_call", data=data)
+
+
+class FunctionTool(ToolAction, Generic[P, R]):
+    """What `@tool` makes. `function` is the function as it was; calling the tool calls it.
+
+    Its address, as the `cause_by` of a message or in a role's `watch`, is the function's.
+    """
+
+    def __init__(
+        self, function: Callable[P, R], *, scope: Mapping[str, Any] | None = None, **fields: Any
+    ) -> None:
+        if not callable(function) or inspect.isclass(function):
+            raise UsageError(f"`@tool` makes a tool of a function, got {function!r}.")
+        name = fields.pop("name", "") or getattr(function, "__name__", "")
+        super().__init__(name=name, **fields)
+        code = inspect.unwrap(function)
+        if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+            raise UsageError(f"Tool `{name}` yields; it must return its result at once.")
+        called = getattr(function, "__call__", None)  # noqa: B004 (of a callable object)
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, code, called)))
+        self._signature = read_signature(function, name, scope or {})
+        self._parameters = self._signature.parameters
+        self.desc = self.desc or self._signature.description
+        self.function = function
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The plain function: nothing is validated or recorded, and a sync one blocks."""
+        return self.function(*args, **kwargs)
+
+    async def run(self, **arguments: Any) -> Any:
+        """Run the function off the event loop or in it, as it is sync or async.
+
+        `arguments` are JSON values. Returns the result as JSON. Raises `BadToolCall` for wrong
+        arguments, `UsageError` for a result that JSON cannot hold, and what the function raises.
+        """
+        values = self._signature.read(self.name, arguments)
+        for name in self._signature.injected:
+            values[name] = self
+        if self._is_async:
+            result: Any = await self.function(**values)  # type: ignore[call-arg, misc]
+        else:
+            result = await in_thread(self.function, **values)
+        return self._signature.write(self.name, result)
+
+    @property
+    def address(self) -> str:
+        return f"{self.__module__}.{getattr(self, '__qualname__', self.name)}"
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(**fields: Any) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
+    """Make a tool of a typed function, sync or async: `@tool`, or `@tool(parallel=True)`.
+
+    `name` (the function's) and `desc` (its docstring's text before the sections) are what a model
+    reads; parameters are described in the docstring (Google, NumPy or Sphinx style) or with
+    `Annotated[int, Field(description=...)]`. `parallel=True` says that a call may run beside
+    others of the same answer. `repeat`, `timeout` (seconds) and `approval` are every action's.
+
+    A parameter annotated `Action` is not the model's: it gets the running tool, with its `role`,
+    `ask` and `record_check`. Sync functions run in a thread, which a time limit cannot stop.
+    Raises `UsageError` for a signature that cannot become a JSON schema.
+    """
+    scope = sys._getframe(1).f_locals  # annotations may name what only the caller knows
+    if function is None:
+        return functools.partial(FunctionTool, scope=scope, **fields)
+    return FunctionTool(function, scope=scope, **fields)
+
+
+def as_text(result: Any) -> str:
+    """A tool's result as a model reads it: a str as it is, anything else as JSON."""
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
