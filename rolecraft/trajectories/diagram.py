@@ -43,11 +43,14 @@ def sequence_diagram(trajectory: Trajectory, *, width: int = 60) -> str:
 
 
 def label(text: str, width: int) -> str:
-    """One line of text that Mermaid shows as it is, whatever it contains."""
+    """One line of text that Mermaid's sequence diagrams show as it is, whatever it contains."""
+    return "".join(map(_escaped, one_line(text, width))) or "(empty)"
+
+
+def one_line(text: str, width: int) -> str:
+    """The text on one line, cut to `width` characters; an ellipsis says that there was more."""
     text = " ".join(text.split())
-    if len(text) > width:
-        text = text[: width - 1].rstrip() + "…"
-    return "".join(map(_escaped, text)) or "(empty)"
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def _escaped(char: str) -> str:

@@ -24,7 +24,7 @@ ASKED_AGAIN = "That answer is not valid"
 """How a prompt begins that asks a typed question again."""
 TOTAL = "all"
 """What the last row has as its role."""
-UNKNOWN = "\N{EN DASH}"
+UNKNOWN = "-"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,6 +9,7 @@ end. A role whose record shows no actions (another tool's log) has what it did a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 from rolecraft.errors import UnknownName
 from rolecraft.messages import ALL, NOBODY, SELF, USER
 from rolecraft.trajectories._header import action_names, declared_actions
-from rolecraft.trajectories.diagram import label
+from rolecraft.trajectories.diagram import one_line
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.nesting import ENDS, STARTS, outermost
 
 if TYPE_CHECKING:
     from rolecraft.trajectories.trajectory import Trajectory
+
+_MERMAIDS = frozenset('"#$&:;<>\\`{|}~%')
+_TO_FULL_WIDTH = 0xFF01 - ord("!")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,27 @@ class StateMachine:
         lines = ["stateDiagram-v2"]
         for number, state in enumerate(self.states):
             ids[state.name] = f"s{number}"
-            name = label(state.name, width)
+            name = _label(state.name, width)
             lines.append(f'    state "{name} ({count_in_words(state)})" as s{number}')
         for way in self.transitions:
-            note = f", {label(swaps_in_words(way.swaps), width)}" if way.swaps else ""
+            note = f", {_label(swaps_in_words(way.swaps), width)}" if way.swaps else ""
             lines.append(f"    {ids[way.source]} --> {ids[way.target]} : {way.count}{note}")
         return "\n".join(lines) + "\n"
+
+
+def _label(text: str, width: int) -> str:
+    """One line of text that Mermaid's state diagrams read as nothing but text.
+
+    Unlike its sequence diagrams they know no escapes, so a character that could mean something to
+    them is shown in its full-width form.
+    """
+    shown = "".join(char if char.isprintable() else "\ufffd" for char in one_line(text, width))
+    return re.sub(r": (?=.)|.", _harmless, shown) or "(empty)"
+
+
+def _harmless(found: re.Match[str]) -> str:
+    text = found[0]
+    return chr(ord(text) + _TO_FULL_WIDTH) if text in _MERMAIDS else text
 
 
 def count_in_words(state: State) -> str:
