@@ -152,6 +152,14 @@ class UnexpectedModelCall(ModelError):
     """A scripted model was called more often than its script has replies."""
 
 
+class NobodyAnswers(ModelError):
+    """A person was asked, and there is no terminal or its input has ended."""
+
+
+class PlanAbandoned(RolecraftError):
+    """A plan was changed as often as `Planning` allows, and still fails or is not accepted."""
+
+
 class SandboxError(RolecraftError):
     """A sandbox could not be made, or was lost. What the command in it did is no error."""
 
@@ -263,6 +271,20 @@ class ApprovalDenied(RolecraftError):
         self.role, self.action, self.by = role, action, by
         super().__init__(
             f"Action {action!r} of role {role!r} was not allowed{f' by {by}' if by else ''}."
+        )
+
+
+class ProtocolViolation(RolecraftError):
+    """A role wanted to say what its message protocol forbids, again and again.
+
+    Attributes: `role`, `problem` (what was wrong with the last attempt).
+    """
+
+    def __init__(self, role: str, problem: str) -> None:
+        self.role, self.problem = role, problem
+        super().__init__(
+            f"Role {role!r} keeps saying what its message protocol forbids: {problem}. Mend the "
+            f"action, allow it in the protocol, or use `on_violation='report'`."
         )
 
 
