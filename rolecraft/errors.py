@@ -307,5 +307,13 @@ class JournalError(RolecraftError):
         super().__init__(f"`{path}`: {reason}")
 
 
+class LongTermMemoryError(RolecraftError):
+    """A long-term memory cannot be read or written. Attributes: `path`, `reason`."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        self.path, self.reason = str(path), reason
+        super().__init__(f"The long-term memory `{path}` {reason}")
+
+
 class StoreError(RolecraftError):
     """The index of trajectories cannot be read or written. It can be rebuilt from journals."""
