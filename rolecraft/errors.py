@@ -86,12 +86,12 @@ class BadToolCall(ToolError):
 class ToolServerError(ToolError):
     """A server of tools did not answer: it cannot be started, has ended, or broke its protocol.
 
-    Attributes: `server` (its command or address), `reason`.
+    Attributes: `server` (its name), `reason`.
     """
 
     def __init__(self, server: str, reason: str) -> None:
         self.server, self.reason = server, reason
-        super().__init__(f"The tool server `{server}` {reason}")
+        super().__init__(f"The tool server `{server}` {reason}.")
 
 
 class StepLimitReached(RolecraftError):
