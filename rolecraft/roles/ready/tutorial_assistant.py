@@ -171,11 +171,10 @@ class TutorialAssistant(Role):
                 f"{list(get_args(Language))}."
             )
         self.set_actions([WriteDirectory(self.language)])
-        self._first = self.rc.cursor.actions
 
     async def react(self) -> Message | None:
-        if self.rc.cursor.actions != self._first:  # what an earlier run has left
-            self.set_actions(self._first)
+        if not isinstance(self.rc.cursor.actions[0], WriteDirectory):  # an earlier run's chapters
+            self.set_actions([WriteDirectory(self.language)])
         return await super().react()
 
     async def _act(self) -> Message | None:

@@ -115,6 +115,7 @@ class ActsWhenSure(Role):
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
         self._deciding = self.rc.cursor.actions
+        self._decides = True
         self._gathered = 0
         self._asked = False
         self._estimate: Estimate | None = None
@@ -152,8 +153,9 @@ class ActsWhenSure(Role):
 
     async def _decide(self) -> Estimate:
         self._asked = False
-        if self.rc.cursor.actions != self._deciding:
+        if not self._decides:
             self.set_actions(self._deciding)
+            self._decides = True
         said = await self._react()
         estimate = said.instruct_content if said is not None else None
         if not isinstance(estimate, Estimate):
@@ -170,6 +172,7 @@ class ActsWhenSure(Role):
         self._record(Event("thought", content=f"{sure}: {decision}"))
         # Those in a class's list belong to nobody: each role has copies.
         self.set_actions([copy.copy(action) for action in actions])
+        self._decides = False
         return await self._react()
 
     async def _act(self) -> Message | None:

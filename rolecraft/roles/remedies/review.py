@@ -164,6 +164,7 @@ class Reviewed(Role):
                 f"`reviewers=['Reviewer']`."
             )
         self._plan = self.rc.cursor.actions
+        self._reacts_to_reviews = False
         self._revised = 0
         self._reviews: dict[str, Review] = {}
         self._task: Message | None = None
@@ -195,14 +196,15 @@ class Reviewed(Role):
         }
         if not reviews:
             self._task, self._revised, self._reviews = self.rc.news[-1], 0, {}
-            if self.rc.cursor.actions != self._plan:
+            if self._reacts_to_reviews:
                 self.set_actions(self._plan)
+                self._reacts_to_reviews = False
             return await super().react()
         self._reviews.update(reviews)
         if not self._reviews.keys() >= set(self.reviewers):
             return None  # the others are still reading
         self.set_actions(self._next_actions())
-        self._reviews = {}
+        self._reviews, self._reacts_to_reviews = {}, True
         return await self._react()
 
     def _next_actions(self) -> Sequence[Action]:
