@@ -71,6 +71,8 @@ class Model(ABC):
     name: str = "model"
     real: bool = True
     """False for test doubles, which `forbid_real_models` lets through."""
+    person: bool = False
+    """True where a person answers: typed questions are then put in words, field by field."""
 
     def session(self, role: str = "", *, system: str = "", seed: int = 0) -> Session:
         """A new conversation. `seed` makes sampling repeatable where the model supports it."""

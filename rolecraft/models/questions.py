@@ -1,24 +1,25 @@
 """Typed questions: ask a session, get a validated value.
 
 A `Literal` becomes a choice (local models can sample nothing else); any other type becomes a JSON
-Schema in the prompt. An answer that does not validate is asked again with the reason, at most
-`retries` times, and then is an `InvalidAnswer`.
+Schema in the prompt, with the descriptions and examples of its fields. A person is asked in words,
+field by field. An answer that is not of the type is asked again with the reason, at most `retries`
+times, and then is an `InvalidAnswer`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from functools import partial
+from typing import Any, Literal, get_args, get_origin
 
 from rolecraft.errors import InvalidAnswer
 from rolecraft.messages import Message
-from rolecraft.models.base import Sampling, Session
+from rolecraft.models.base import Completion, Sampling, Session
+from rolecraft.models.near_json import NotJSON, json_values
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+Check = Callable[[Any], object]
+"""Looks at an answer of the right type; raises `ValueError` with the reason for another one."""
 
 
 async def put_question(
@@ -27,28 +28,44 @@ async def put_question(
     *,
     returns: Any = str,
     sampling: Sampling | None = None,
+    check: Check | None = None,
     retries: int = 2,
 ) -> Any:
     """Ask `prompt` in `session` and return an answer of type `returns`.
 
-    Raises `InvalidAnswer` after `retries` further attempts, and what `Session.generate` raises.
+    `check` may refuse an answer that has the type: it raises `ValueError`, and the question is
+    asked again with its text. Raises `InvalidAnswer` after `retries` further attempts, and what
+    `Session.generate` raises.
     """
-    read: Callable[[str], Any] = str
+    read: Callable[[Completion], Any] = _read_text
     if get_origin(returns) is Literal:
-        by_text = {str(value): value for value in get_args(returns)}
+        by_text = texts_of(returns)
         sampling = replace(sampling or Sampling(), choices=tuple(by_text))
         read = partial(_read_choice, by_text)
+    elif returns is not str and session.model.person:
+        from rolecraft.models import _in_words
+
+        return await _in_words.put_question(
+            session, prompt, returns=returns, check=check, retries=retries
+        )
     elif returns is not str:
-        adapter, schema = _validator(returns)
-        prompt = f"{prompt}\n\nAnswer with JSON only, of this JSON Schema:\n{schema}"
-        read = partial(_read_json, adapter)
+        from rolecraft.models._forms import form_of
+
+        form = form_of(returns)
+        prompt = f"{prompt}\n\nAnswer with JSON only, of this JSON Schema:\n{form.text}"
+        read = partial(_read_json, form.adapter)
     problem = text = ""
     for _ in range(retries + 1):
-        text = (await session.generate([Message(prompt)], sampling=sampling)).text
+        completion = await session.generate([Message(prompt)], sampling=sampling)
+        text = completion.text
         try:
-            return read(text)
-        except _Unreadable as error:
+            answer = read(completion)
+            if check is not None:
+                check(answer)
+        except ValueError as error:  # `_Unreadable`, and what `check` raises
             problem = str(error)
+        else:
+            return answer
         prompt = f"That answer is not valid: {problem}"
     raise InvalidAnswer(
         f"Model {session.model.name!r} gave no valid {getattr(returns, '__name__', returns)} in "
@@ -60,7 +77,21 @@ class _Unreadable(ValueError):
     """An answer is not of the type that was asked for; says to the model what to do."""
 
 
-def _read_choice(by_text: dict[str, Any], text: str) -> Any:
+def _read_text(completion: Completion) -> str:
+    return completion.text
+
+
+def _read_choice(by_text: dict[str, Any], completion: Completion) -> Any:
+    return read_choice(by_text, completion.text)
+
+
+def texts_of(literal: Any) -> dict[str, Any]:
+    """The values of a `Literal` by their texts."""
+    return {str(value): value for value in get_args(literal)}
+
+
+def read_choice(by_text: dict[str, Any], text: str) -> Any:
+    """The value that `text` names; case, quotes and full stops do not matter. Or `ValueError`."""
     answer = text.strip()
     if answer in by_text:
         return by_text[answer]
@@ -72,42 +103,33 @@ def _read_choice(by_text: dict[str, Any], text: str) -> Any:
     return loose[0]
 
 
-def _read_json(adapter: TypeAdapter[Any], text: str) -> Any:
+def _read_json(adapter: Any, completion: Completion) -> Any:
+    """The one value of the type in a reply; words, and values of other types, may be around it."""
     from pydantic import ValidationError
 
+    from rolecraft.models._forms import flaws
+
+    again = "Answer again, with JSON only."
+    cut = completion.finish_reason == "length"
     try:
-        return adapter.validate_json(json_part(text))
-    except ValidationError as error:
-        flaws = "; ".join(
-            f"{'.'.join(map(str, flaw['loc'])) or 'answer'}: {flaw['msg']}"
-            for flaw in error.errors(include_url=False)
+        values = json_values(completion.text, cut=cut)
+    except NotJSON as error:
+        short = " Be shorter: the answer was cut off." if cut else ""
+        raise _Unreadable(f"{error}. {again}{short}") from None
+    answers, problems = [], []
+    for value in values:
+        try:
+            answer = adapter.validate_json(value)
+        except ValidationError as error:
+            problems.append((len(value), flaws(error)))
+        else:
+            if answer not in answers:
+                answers.append(answer)
+    if len(answers) == 1:
+        return answers[0]
+    if answers:
+        raise _Unreadable(
+            f"It has {len(answers)} different answers in it. Answer with one of them."
         )
-    raise _Unreadable(f"{flaws}. Answer again, with JSON only.")
-
-
-@lru_cache(maxsize=256)
-def _validator(returns: Any) -> tuple[TypeAdapter[Any], str]:
-    """What checks an answer of this type, and its JSON Schema as text. Slow to make."""
-    from pydantic import TypeAdapter
-
-    adapter = TypeAdapter(returns)
-    return adapter, json.dumps(adapter.json_schema(), ensure_ascii=False)
-
-
-def json_part(text: str) -> str:
-    """The JSON in a reply that may wrap it in a code fence or in words."""
-    text = text.strip()
-    try:
-        json.loads(text)
-    except ValueError:
-        pass
-    else:
-        return text
-    if "```" in text:
-        fenced = text.split("```", 2)[1]
-        return fenced.removeprefix("json").strip()
-    starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
-    if starts:
-        end = max(text.rfind("}"), text.rfind("]"))
-        return text[min(starts) : end + 1]
-    return text
+    told = max(problems)[1] if problems else "There is no JSON in it"
+    raise _Unreadable(f"{told}. {again}")

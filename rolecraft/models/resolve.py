@@ -15,6 +15,7 @@ ACCEPTED = (
     "'provider/name' for a model behind an API, such as 'openai/gpt-4o-mini'",
     "'transformers:PATH' for a model that runs in this process: a folder, or a name on the "
     "Hugging Face hub",
+    "'human' for the person at the terminal",
 )
 """The forms that `resolve_model` takes, in words."""
 
@@ -23,13 +24,17 @@ def resolve_model(spec: Model | str) -> Model:
     """The model that `spec` means; a `Model` is returned as it is.
 
     `'provider/name'` makes a `LiteLLMModel` and asks nobody yet: whether the provider exists shows
-    at the first call. `'transformers:PATH'` loads the model now, which takes its time. Each call
-    makes a new model; whoever wants to share one keeps it. Raises `UsageError` for anything else,
-    and what the loading of a local model raises.
+    at the first call. `'transformers:PATH'` loads the model now, which takes its time. `'human'`
+    is the person at the terminal. Each call makes a new model; whoever wants to share one keeps
+    it. Raises `UsageError` for anything else, and what the loading of a local model raises.
     """
     if isinstance(spec, Model):
         return spec
     if isinstance(spec, str):
+        if spec == "human":
+            from rolecraft.models.human import HumanModel
+
+            return HumanModel()
         if spec.startswith(_LOCAL) and spec != _LOCAL:
             from rolecraft.models.transformers_model import TransformersModel
 

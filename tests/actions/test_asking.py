@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from rolecraft import Action, Role, Sampling, ScriptedModel
 from rolecraft.errors import InvalidAnswer, UsageError
-from rolecraft.models.questions import json_part
 
 Colour = Literal["red", "green"]
 
@@ -91,11 +88,6 @@ async def test_an_invalid_answer_is_asked_again_with_the_reason() -> None:
 async def test_an_answer_that_stays_invalid_shows_the_last_one() -> None:
     with pytest.raises(InvalidAnswer, match=r"no valid Review in 3 attempts.*answer was 'no'"):
         await role("no", "no", "no").ask("safe?", returns=Review)
-
-
-@given(st.text())
-def test_finding_json_in_a_reply_never_fails(text: str) -> None:
-    assert isinstance(json_part(text), str)
 
 
 async def test_an_action_asks_on_behalf_of_its_role() -> None:
