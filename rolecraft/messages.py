@@ -26,6 +26,8 @@ USER = "user"
 """The person, or the program, outside the environment."""
 USER_REQUIREMENT = "rolecraft.actions.UserRequirement"
 """`cause_by` of a message that a user put in. Roles watch it unless they say otherwise."""
+FINISH = "rolecraft.actions.Finish"
+"""`cause_by` of a message that ends the run, if its sender may."""
 
 MESSAGE_TO_ALL = frozenset({ALL})
 

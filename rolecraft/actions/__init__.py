@@ -1,6 +1,16 @@
 """What a role can do."""
 
-from rolecraft.actions.action import Action, UserRequirement
+from rolecraft.actions.action import Action, Repeat, UserRequirement, idempotency_key
+from rolecraft.actions.finish import Finish
 from rolecraft.actions.tool import FunctionTool, ToolAction, tool
 
-__all__ = ["Action", "FunctionTool", "ToolAction", "UserRequirement", "tool"]
+__all__ = [
+    "Action",
+    "Finish",
+    "FunctionTool",
+    "Repeat",
+    "ToolAction",
+    "UserRequirement",
+    "idempotency_key",
+    "tool",
+]

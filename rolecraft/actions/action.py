@@ -7,35 +7,73 @@ or a user's override of it, the call is recorded and counted, because `Action` w
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from rolecraft._declared import Declared
 from rolecraft.actions.asking import Asks
 from rolecraft.actions.record import Records
-from rolecraft.errors import UsageError
+from rolecraft.errors import ActionTimeout, NotRestorable, UsageError
 from rolecraft.messages import USER_REQUIREMENT, address_of
+from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.values import decode_value, encode_value
 
 if TYPE_CHECKING:
+    from rolecraft.actions._left import Before
     from rolecraft.actions.owner import Owner
-    from rolecraft.models.base import Session
-    from rolecraft.trajectories.events import Event
+    from rolecraft.models.base import Model, Session
+    from rolecraft.trajectories.recorder import Log
+    from rolecraft.trajectories.runs import ActionRun
 
 
-class Running(NamedTuple):
-    """The action that the current task is in: which, whose, and the event of its start."""
+Repeat = Literal[
+    "never",  # cut off by the end of the process, its outcome is unknown, and the team decides
+    "with_key",  # cut off, it is done again, with the same idempotency key
+    "freely",  # it changes nothing outside this process: it is done again even when it was complete
+]
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """One run of an action: which, whose, where it is recorded."""
 
     action: Action
     owner: Owner
     event: Event
-    """Its `seq` is the cause of what happens in the action, also after the round has ended."""
+    """Its start. `event.seq` is the cause of what happens in the action, also after the round."""
+    path: str
+    """The third run of a role is "3", the first that runs within that one "3.1"."""
+    log: Log
+    past: ActionRun | None = None
+    """What a record says of this run, where the role follows one."""
+    reply_ends: bool = False
+    """The role says the result at once, so that its message is the record of the end."""
+    started: int = 0
+    """How many runs of other actions it started."""
+    before: tuple[Before, Before] | None = None
+    left: dict[str, Any] | None = None
+    """What it left behind besides its result."""
 
 
 running: ContextVar[Running | None] = ContextVar("rolecraft_running_action", default=None)
+
+
+def idempotency_key() -> str:
+    """The key of the running action, the same when it is done again after a crash.
+
+    `<trajectory>/<role>/<number>`: pass it to whatever must not happen twice (a payment, an
+    e-mail). Raises `UsageError` outside of an action that belongs to a role.
+    """
+    now = running.get()
+    if now is None:
+        raise UsageError("`idempotency_key()` was called outside of a running action of a role.")
+    return now.owner._key_of(now.path)
 
 
 class Action(Asks, Records, Declared):
@@ -46,11 +84,22 @@ class Action(Asks, Records, Declared):
     say. `name` defaults to the class name, `desc` to the first line of the docstring.
 
     An instance belongs to one role; given to a second role, it is copied.
+
+    `model` answers this action instead of the role's. `timeout` is in seconds; an action that
+    takes longer is cancelled and raises `ActionTimeout`. With `approval`, a person must allow each
+    run. `repeat` says what becomes of a run that the end of the process cut off, see `Repeat`. What
+    a run returned is in the record, so a completed one is not done again when the record is
+    followed (recover, replay, fork).
     """
 
     name: str = ""
     desc: str = ""
+    model: Model | str | None = None
+    timeout: float | None = None
+    approval: bool = False
+    repeat: Repeat = "with_key"
 
+    _positional = ("name", "desc")
     _takes_history: ClassVar[bool] = True
     _owner: Owner | None = None
 
@@ -91,8 +140,11 @@ class Action(Asks, Records, Declared):
         doc = type(self).__doc__ or ""
         return doc.strip().split("\n", 1)[0] if type(self) is not Action else ""
 
-    def open_session(self, *, system: str | None = None) -> Session:
-        return self._owned("ask a model").open_session(system=system)
+    def open_session(
+        self, *, system: str | None = None, model: Model | str | None = None
+    ) -> Session:
+        model = self.model if model is None else model
+        return self._owned("ask a model").open_session(system=system, model=model)
 
     def _owned(self, purpose: str) -> Owner:
         if self._owner is None:
@@ -127,12 +179,48 @@ class Action(Asks, Records, Declared):
             name: value
             for name, value in self.__dict__.items()
             if name in self._fields
-            and name not in ("name", "desc")
+            and name not in Action._fields
             and isinstance(value, (str, int, float, bool))
         }
 
     def _record(self, event: Event) -> int:
         return self._owned("record anything")._record(event)
+
+    # What is written of a run; tools write it their way.
+
+    def _start_event(self, arguments: dict[str, Any]) -> Event:
+        """The start: the action's fields, and the arguments that JSON can hold as they are."""
+        data: dict[str, Any] = {"action": self.name}
+        fields = self._fields_for_record()
+        for name, value in arguments.items():
+            if value is None or isinstance(value, (str, int, float, bool)):
+                fields[name] = value
+        if fields:
+            data["fields"] = fields
+        return Event("action", data=data)
+
+    def _end_event(self, result: Any) -> Event:
+        """The end, with the result; `lost` names the type of one that cannot be had back."""
+        try:
+            return Event("action_result", data={"result": encode_value(result)})
+        except NotRestorable:
+            return Event("action_result", data={"lost": type(result).__qualname__})
+
+    def _error_event(self, error: Exception) -> Event:
+        """An exception as the end."""
+        data = {"type": type(error).__name__, "action": self.name}
+        return Event("error", content=str(error), data=data)
+
+    def _result_of(self, end: Event) -> Any:
+        """The result that `_end_event` recorded. Raises `NotRestorable`."""
+        if "lost" in end.data:
+            raise NotRestorable(
+                f"Action `{self.name}` has returned a `{end.data['lost']}`, which the record cannot "
+                f"hold, so its run cannot be served from it. Return a str, a `Message`, a pydantic "
+                f"model, a dataclass or a JSON value; or, if it may be done again, set "
+                f"`repeat = 'freely'`."
+            )
+        return decode_value(end.data["result"])
 
     def __str__(self) -> str:
         return self.name
@@ -165,22 +253,59 @@ def _has_positional(run: Callable[..., Any]) -> bool:
 
 
 def _recorded(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a `run` so that the role hears of its start and of its failure."""
+    """Wrap a `run` so that its role hears of its start and of its end.
+
+    It starts, for the record, when it is called: what is called at the same time has its place in
+    the order of the calls, not of the event loop.
+    """
 
     @functools.wraps(run)
-    async def recorded(self: Action, *args: Any, **kwargs: Any) -> Any:
+    def recorded(self: Action, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         owner = self._owner
         around = running.get()
         if owner is None or (around is not None and around.action is self):
-            return await run(self, *args, **kwargs)  # no role, or `super().run()` of a subclass
-        event = owner._action_starts(self, kwargs)
-        token = running.set(Running(self, owner, event))
-        try:
-            return await run(self, *args, **kwargs)
-        except Exception as error:
-            owner._failed(error, self, event.seq)
-            raise
-        finally:
-            running.reset(token)
+            result: Awaitable[Any] = run(self, *args, **kwargs)
+            return result  # no role, or `super().run()` of a subclass
+        return _run(run, self, args, kwargs, owner._action_starts(self, kwargs))
 
     return recorded
+
+
+async def _run(
+    run: Callable[..., Any], self: Action, args: Any, kwargs: Any, now: Running
+) -> Any:
+    owner = now.owner
+    token = None
+    try:
+        if now.past is not None and await owner._is_served(now):
+            return owner._serve(now)
+        token = running.set(now)
+        if self.approval:
+            await owner._allow(now)
+        if self.timeout is None:
+            result = await run(self, *args, **kwargs)
+        else:
+            result = await _in_time(run(self, *args, **kwargs), self, owner.name)
+        owner._action_ends(now, result)
+        return result
+    except Exception as error:
+        owner._action_failed(now, error)
+        raise
+    except BaseException:
+        owner._action_cut(now)
+        raise
+    finally:
+        if token is not None:
+            running.reset(token)
+        now.log.close()
+
+
+async def _in_time(work: Awaitable[Any], action: Action, role: str) -> Any:
+    assert action.timeout is not None
+    try:
+        async with asyncio.timeout(action.timeout) as limit:
+            return await work
+    except TimeoutError as error:
+        if limit.expired():
+            raise ActionTimeout(role, action.name, action.timeout) from error
+        raise

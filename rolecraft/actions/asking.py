@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from rolecraft.models.base import Sampling, Session
+from rolecraft.models.base import Model, Sampling, Session
 from rolecraft.models.questions import put_question
 
 T = TypeVar("T")
@@ -50,6 +50,8 @@ class Asks:
         """MetaGPT's name for `ask`."""
         return await self.ask(prompt, system="\n".join(system_msgs) if system_msgs else None)
 
-    def open_session(self, *, system: str | None = None) -> Session:
-        """A new conversation with the role's model; every call in it is recorded."""
+    def open_session(
+        self, *, system: str | None = None, model: Model | str | None = None
+    ) -> Session:
+        """A new conversation with the role's model, or with `model`; every call is recorded."""
         raise NotImplementedError

@@ -9,17 +9,28 @@ delivered (the commit). Nobody sees in a round what another role says in it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from rolecraft.actions.action import running
-from rolecraft.errors import DuplicateRole, LimitReached, UnknownName, UsageError
-from rolecraft.messages import ALL, NOBODY, SELF, USER, USER_REQUIREMENT, Message, as_message
+from rolecraft.errors import ApprovalNeeded, DuplicateRole, LimitReached, UnknownName, UsageError
+from rolecraft.messages import (
+    ALL,
+    FINISH,
+    NOBODY,
+    SELF,
+    USER,
+    USER_REQUIREMENT,
+    Message,
+    as_message,
+)
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.models.resolve import resolve_model
 from rolecraft.roles import recording
+from rolecraft.roles.fresh import Beginning
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event, StopReason
 from rolecraft.trajectories.recorder import Recorder, Turn
@@ -27,7 +38,17 @@ from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Model
+    from rolecraft.roles.surroundings import OnUnknown
+    from rolecraft.trajectories.backlog import PendingFile
     from rolecraft.trajectories.journal import Journal
+    from rolecraft.trajectories.observer import Observer
+    from rolecraft.trajectories.past import PastRun
+
+Schedule = Literal[
+    "rounds",  # all roles with an inbox act at the same time, and hear each other afterwards
+    "sequential",  # one role a round, in turn, so that each hears those before it
+    "free",  # a role acts as soon as it has heard something, beside whoever acts then
+]
 
 NO_RECEIVER_NEEDED = frozenset({ALL, NOBODY, SELF, USER})
 
@@ -38,6 +59,11 @@ class Environment:
     `model` serves every role that has none of its own. `limits` bind all roles together. `seed`
     makes sampling repeatable. `journal` is a file to record to; without one the trajectory is
     kept in memory. `about` goes into the trajectory's header.
+
+    `schedule` says who acts at the same time, see `Schedule`. `may_finish` names the roles whose
+    `Finish` ends the run (anybody's, unless given). `observers` hear of every event when it
+    happens. `approver` is asked before actions that want a person's permission. `on_unknown` says
+    what becomes of an action that must not be done twice and was cut off, see `OnUnknown`.
     """
 
     def __init__(
@@ -50,8 +76,26 @@ class Environment:
         id: str = "run",  # noqa: A002 - what it is called everywhere else
         journal: str | Path | None = None,
         about: dict[str, Any] | None = None,
+        schedule: Schedule = "rounds",
+        may_finish: Iterable[str] | None = None,
+        observers: Iterable[Observer] = (),
+        approver: Callable[[ApprovalNeeded], bool | Awaitable[bool]] | None = None,
+        on_unknown: OnUnknown = "raise",
     ) -> None:
+        if schedule not in get_args(Schedule):
+            raise UsageError(
+                f"`schedule` is {schedule!r}, expected one of {list(get_args(Schedule))}."
+            )
         self.id = id
+        self.schedule = schedule
+        self.may_finish = frozenset(may_finish) if may_finish is not None else None
+        self.observers = tuple(observers)
+        self.approver = approver
+        self.approved: dict[str, bool] = {}
+        """Decisions on actions that want permission, by idempotency key."""
+        self.on_unknown = on_unknown
+        self.past: PastRun | None = None
+        """The record that this run follows; see `rolecraft.environments.following`."""
         self.model = model
         self.limits = limits
         self.budget = Budget(limits) if limits is not None else None
@@ -72,7 +116,14 @@ class Environment:
         self._routes: dict[str, list[Role]] = {}
         self._recorder: Recorder | None = None
         self._journal: Journal | None = None
+        self._pending: PendingFile | None = None
         self._waiting: list[Message] = []
+        self._finished: Message | None = None
+        self._last_actor = ""
+        self._beginning: dict[str, Any] | None = None
+        """The environment's own attributes before the first event."""
+        self.replaced: dict[str, Message] = {}
+        """Messages, by id, that are said otherwise in a fork."""
         self.add_roles(roles)
 
     # --- roles -------------------------------------------------------------------------------
@@ -113,8 +164,9 @@ class Environment:
     def has_model(self) -> bool:
         return self.model is not None
 
-    def model_of(self, role: Role) -> Model | None:
-        spec = role.model if role.model is not None else self.model
+    def model_of(self, role: Role, asked: Model | str | None = None) -> Model | None:
+        """`asked`, the role's own model, or the environment's: the first that is there."""
+        spec = next((each for each in (asked, role.model) if each is not None), self.model)
         if not isinstance(spec, str):
             return spec
         if spec not in self._models:  # roles with the same string share one model
@@ -144,18 +196,34 @@ class Environment:
         """Record a message, unless it is recorded, and hand it on; in a round, when it ends."""
         if self.in_round:
             speaker = self._speaker()  # in an action, its place is in that role's turn
-            outbox = speaker.rc.outbox if speaker is not None else None
-            (self._waiting if outbox is None else outbox).append(message)
+            if speaker is None or speaker.rc.outbox is None:
+                self._waiting.append(message)
+                return
+            if message.event is None:
+                speaker._number(message, f"{message.sent_from}>{speaker.name}")
+                speaker._log_now().add_message(message, speaker._cause())
+            speaker.rc.outbox.append(message)
             return
         if message.event is None:
             # Not with a colon, as roles number theirs: the sender may have the name of a role.
             message.id = message.id or f"{message.sent_from}>{self.messages + 1}"
+            self.say_otherwise(message)
             self.recorder.add_message(message)
         self.messages += 1
         self.last_message = message
+        if message.cause_by == FINISH and self._may_finish(message.sent_from):
+            self._finished = message
         for role in self._receivers(message):
             if role.name != message.sent_from:  # what a role tells itself it has already
                 role.rc.inbox.append(message)
+
+    def say_otherwise(self, message: Message) -> None:
+        """In a fork: give the message the content that it has there."""
+        if self.replaced and (other := self.replaced.get(message.id)) is not None:
+            message.content, message.instruct_content = other.content, other.instruct_content
+
+    def _may_finish(self, name: str) -> bool:
+        return self.may_finish is None or name in self.may_finish
 
     def check_receivers(self, message: Message) -> None:
         """Raise `UnknownName` for a receiver that does not exist."""
@@ -196,34 +264,63 @@ class Environment:
     async def run(self, rounds: int | None = None) -> StopReason:
         """Play rounds until every role is idle (`idle`) or `rounds` are played (`rounds`).
 
-        A round in which nobody acts is not played and not counted. What an action raises comes
-        out after its round is committed, with notes that name role, action and round; if several
-        raise, the first in the order of roles comes out and the notes name the others.
+        Ends earlier when a role finishes the run (`finished`), an observer stops it (`observer`)
+        or an action waits for a person's permission (`approval`). A round in which nobody acts is
+        not played and not counted. What an action raises comes out after its round is committed,
+        with notes that name role, action and round; if several raise, the first in the order of
+        roles comes out and the notes name the others.
         """
-        if self.in_round:
-            raise UsageError(f"Environment {self.id!r} is already running; wait for it to finish.")
+        self._check_free()
         bounds = [self.rounds + rounds] if rounds is not None else []
         if self.limits is not None and self.limits.rounds is not None:
             bounds.append(self.limits.rounds)
         last = min(bounds, default=float("inf"))
-        while ready := [role for role in self.roles.values() if role.rc.inbox]:
+        while not self.is_idle:
             if self.rounds >= last:
                 return "rounds"
-            await self._round(ready)
+            if (reason := await self.play_round()) is not None:
+                return reason
         return "idle"
+
+    def _check_free(self) -> None:
+        if self.in_round:
+            raise UsageError(f"Environment {self.id!r} is already running; wait for it to finish.")
+
+    async def play_round(self) -> StopReason | None:
+        """Play one round; why the run ends with it, or None. Raises what an action raises."""
+        self._check_free()
+        await self._round(self._next_to_act())
+        if self._finished is not None:
+            self._finished = None
+            return "finished"
+        if any(role.rc.waits for role in self.roles.values()):
+            return "approval"
+        return "observer" if self.recorder.directive is not None else None
+
+    def _next_to_act(self) -> Sequence[Role]:
+        ready = [role for role in self.roles.values() if role.rc.inbox]
+        if self.schedule == "rounds" or not ready:
+            return ready
+        names = list(self.roles)
+        after = names.index(self._last_actor) + 1 if self._last_actor in self.roles else 0
+        order = names[after:] + names[:after]
+        return [next(self.roles[name] for name in order if self.roles[name].rc.inbox)]
 
     async def _round(self, ready: Sequence[Role]) -> None:
         recorder = self.recorder
         self.rounds += 1
         self.turns += len(ready)
+        self._last_actor = ready[-1].name
         recorder.time = self.rounds
+        together = len(ready) > 1
         for role in ready:
-            # One that acts alone writes straight to the record: a killed process loses less.
-            role.rc.log, role.rc.outbox = recorder.turn() if len(ready) > 1 else recorder, []
+            # One that acts alone writes straight to the record.
+            role.rc.log, role.rc.outbox = recorder.turn(role.name, held=together), []
+            role.rc.waits = False
         self.in_round = True
         errors: Sequence[BaseException | None] = ()
         try:
-            if len(ready) > 1:  # waits for all of them, also when one fails or this is cancelled
+            if together:  # waits for all of them, also when one fails or this is cancelled
                 errors = await asyncio.gather(*map(_turn, ready))
             else:
                 errors = [await _turn(ready[0])]
@@ -233,6 +330,11 @@ class Environment:
         failures = {
             role.name: error for role, error in zip(ready, errors, strict=True) if error is not None
         }
+        for name in failures:  # what it was told is not lost: it takes it up again
+            self.roles[name].put_back_news()
+        for name in [name for name, error in failures.items() if isinstance(error, ApprovalNeeded)]:
+            self.roles[name].rc.waits = True
+            del failures[name]
         if failures:
             self._raise(failures)
 
@@ -246,6 +348,8 @@ class Environment:
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self.deliver(message)
+        if self._pending is not None:
+            self._pending.clear()
 
     def _raise(self, failures: dict[str, BaseException]) -> None:
         """Raise what the first role raised; its notes name the others.
@@ -281,24 +385,36 @@ class Environment:
         return load(self.journal)
 
     def _open(self) -> Recorder:
-        roles = [recording.describe(role) for role in self.roles.values()]
-        trajectory = Trajectory(self.id, {"roles": roles, "seed": self.seed, **self.about})
+        self._beginning = {
+            name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
+            for name, value in self.__dict__.items()
+        }
+        trajectory = Trajectory(self.id, self.header_about())
         if self.journal is None:
             recorder = Recorder(trajectory)
         else:
+            from rolecraft.trajectories.backlog import PendingFile
             from rolecraft.trajectories.journal import Journal
 
             self._journal = Journal(self.journal, header=trajectory.header())
-            if self._journal.next_seq:
+            if self._journal.next_seq and self.past is None:
                 self._journal.close()
                 raise UsageError(
                     f"`{self.journal}` holds a run already, and two runs are two trajectories. "
-                    f"Give this one another file: `journal=...`."
+                    f"Give this one another file: `journal=...`; or go on with the one that it "
+                    f"holds: `await team.recover({str(self.journal)!r})`."
                 )
             recorder = Recorder(self._journal)
+            recorder.backlog = self._pending = PendingFile(self.journal)
+        recorder.observers = self.observers
         for role in self.roles.values():
             role.rc.log = recorder
         return recorder
+
+    def header_about(self) -> dict[str, Any]:
+        """What the trajectory's header says: the roles, the seed, and `about`."""
+        roles = [recording.describe(role) for role in self.roles.values()]
+        return {"roles": roles, "seed": self.seed, **self.about}
 
     def record(self, event: Event) -> int:
         """Add an event of the environment's own (a signal, a verification); a handle of it.
@@ -334,6 +450,45 @@ class Environment:
         """Close the journal. Harmless when called twice."""
         if self._journal is not None:
             self._journal.close()
+        if self._pending is not None:
+            self._pending.close()
+
+    def reset(self) -> None:
+        """Be again what the environment and its roles were before the first event.
+
+        Records to memory, or to a new file: set `journal` before going on. Raises `UsageError`
+        during a round. What other objects it holds (a sandbox, a client) are left as they are.
+        """
+        self._check_free()
+        self.close()
+        if self._beginning is None:
+            return
+        roles = list(self.roles.values())
+        self.__dict__.update(self._beginning)
+        self.__dict__.update(_recorder=None, _journal=None, _pending=None, journal=None)
+        self.budget = Budget(self.limits) if self.limits is not None else None
+        self._routes = {}
+        for role in roles:
+            role.rc.env = role.rc.log = None
+            role.reset()
+            role.rc.env = self
+
+    def again(self) -> Self:
+        """An environment like this one before its first event, with roles of its own.
+
+        It is for a run beside this one. Objects that attributes hold (models, clients) are shared.
+        """
+        env = object.__new__(type(self))
+        env.__dict__.update(self.__dict__ if self._beginning is None else self._beginning)
+        for name, value in env.__dict__.items():
+            if isinstance(value, (dict, list, set)):
+                env.__dict__[name] = copy.copy(value)
+        env.__dict__.update(_recorder=None, _journal=None, _pending=None, journal=None, roles={})
+        env.budget = Budget(env.limits) if env.limits is not None else None
+        env._routes, env._beginning = {}, None
+        for role in self.roles.values():
+            env.add_role((role.rc.first or Beginning.of(role)).role())
+        return env
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"

@@ -10,13 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rolecraft.errors import ModelError, UsageError
+from rolecraft.errors import LimitReached, ModelError, UsageError
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models.budget import Budget, Hold
+from rolecraft.models.limits import Crossing, Decision, UseModel
 from rolecraft.models.switch import check_allowed
 from rolecraft.trajectories.events import TokenSpan, Usage
+
+if TYPE_CHECKING:
+    from rolecraft.trajectories.recorder import Turn
 
 FinishReason = Literal[
     "stop",  # the model ended its answer
@@ -42,6 +46,9 @@ class Sampling:
 
 DEFAULT_SAMPLING = Sampling()
 
+RESET = ""
+"""What `Session.on_delta` gets when the pieces so far are void: another attempt begins."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
@@ -63,6 +70,8 @@ class Completion:
     finish_reason: FinishReason = "stop"
     tokens: TokenSpan | None = None
     """For local models: the exact tokens given and sampled, with log-probabilities."""
+    attempts: int = 1
+    """How often the model was asked for it."""
 
 
 class Model(ABC):
@@ -73,6 +82,8 @@ class Model(ABC):
     """False for test doubles, which `forbid_real_models` lets through."""
     person: bool = False
     """True where a person answers: typed questions are then put in words, field by field."""
+    estimates_hold: bool = True
+    """False if a call may cost more than estimated: a budget then lets in one call at a time."""
 
     def session(self, role: str = "", *, system: str = "", seed: int = 0) -> Session:
         """A new conversation. `seed` makes sampling repeatable where the model supports it."""
@@ -134,13 +145,27 @@ class Session:
         self.id = ""
         """Name of the conversation in the trajectory; the role sets it."""
         self.budget: Budget | None = None
+        self.on_ask: Callable[[Session, Call], Completion | None] | None = None
+        """Called before each call. A role that follows a record gives the answer from it."""
         self.on_answer: Callable[[Session, Call, Completion], None] | None = None
         """Called with what was asked and the answer of each call; a role records them here."""
+        self.on_limit: Callable[[Session, Crossing, Decision, Usage | None], None] | None = None
+        """Called with each crossed limit, what was decided, and the charge of a call cut short."""
+        self.on_delta: Callable[[str], None] | None = None
+        """Called with the pieces of an answer's text as they come, and with `RESET`."""
+        self.on_failure: Callable[[Session], None] | None = None
+        """Called when a call ended without an answer."""
+        self.place: Turn | None = None
+        """Where the answer of the call under way will stand in the record; the role's."""
+        self.given_by = ""
+        """The model that gave an answer which comes from a record; the role's."""
         self.messages: list[Message] = [Message(system, role="system")] if system else []
         self._asking = False
         self._hold: Hold | None = None
         self._told = 0
         """How many messages `on_answer` has heard of. A call that failed leaves some untold."""
+        self._pieces: list[str] = []
+        """What `on_delta` got of the answer under way."""
 
     async def generate(
         self,
@@ -155,41 +180,80 @@ class Session:
         the model cannot answer; the new messages then stay in the history. Raises `UsageError`,
         with the history as it was, while an earlier call is still waiting for its answer.
         """
-        check_allowed(self.model)
         if self._asking:
             raise UsageError(
                 f"Role {self.role!r} asked in a session that is still waiting for an answer. "
                 f"A conversation is one after the other: await the answer, or open another session."
             )
+        sampling = sampling or DEFAULT_SAMPLING
+        call = Call([*self.messages[self._told :], *new_messages], tuple(tools), sampling)
+        given = self.on_ask(self, call) if self.on_ask is not None else None
         self._asking = True
         try:
-            self.messages.extend(new_messages)
-            completion = await self._within_budget(tools, sampling or DEFAULT_SAMPLING)
+            if given is None:
+                check_allowed(self.model)
+                self.messages.extend(new_messages)
+                completion = await self._within_budget(tools, sampling)
+            else:
+                self.messages.extend(new_messages)
+                completion = given
+                self._restore(given)
+        except BaseException:
+            if self.on_failure is not None:
+                self.on_failure(self)
+            raise
         finally:
             self._asking = False
+        self._deliver_rest(completion.text)
         answer = Message(completion.text, role="assistant")
         if completion.tool_calls:
             answer.metadata = {"tool_calls": completion.tool_calls}
         self.messages.append(answer)
-        call = Call(self.messages[self._told : -1], tuple(tools), sampling or DEFAULT_SAMPLING)
         self._told = len(self.messages)
         if self.on_answer is not None:
             self.on_answer(self, call, completion)
+        if given is None and self.budget is not None:
+            await self._check_after(self.budget)
         return completion
 
+    def _restore(self, given: Completion) -> None:
+        """Take over an answer that comes from a record, as if the model had given it now."""
+        if self.budget is not None:
+            self.budget.count(given.usage)
+
     async def _within_budget(self, tools: Sequence[Tool], sampling: Sampling) -> Completion:
+        while True:
+            self._pieces = []
+            try:
+                return await self._one_call(tools, sampling)
+            except LimitReached as error:
+                self.deliver_anew()
+                if not isinstance(error.decision, UseModel):
+                    raise
+                self._use(error.decision)
+            except BaseException:
+                self.deliver_anew()
+                raise
+
+    async def _one_call(self, tools: Sequence[Tool], sampling: Sampling) -> Completion:
         model, budget = self.model, self.budget
         await model.prepare()
         if budget is None:
             return await model._complete(self, tools, sampling)
-        usd = model.estimate_usd(self, sampling, tools) if budget.limits_usd else None
+        usd = model.estimate_usd(self, sampling, tools) if budget.limits_usd else 0.0
         tokens = model.estimate_tokens(self, sampling, tools) if budget.limits_tokens else 0
         hold = await budget.hold(
-            model, usd=usd, tokens=(sampling.max_tokens or 0) if tokens is None else tokens
+            model,
+            usd=usd,
+            tokens=(sampling.max_tokens or 0) if tokens is None else tokens,
+            certain=model.estimates_hold and usd is not None and tokens is not None,
+            role=self.role,
+            note=self._note,
         )
         self._hold = hold
         try:
-            completion = await model._complete(self, tools, sampling)
+            call = model._complete(self, tools, sampling)
+            completion = await budget.in_time(hold, call, model, role=self.role, note=self._note)
         except BaseException as error:
             if isinstance(error, ModelError) and error.usage is not None:
                 budget.settle(hold, error.usage)
@@ -201,8 +265,60 @@ class Session:
         budget.settle(hold, completion.usage)
         return completion
 
+    async def _check_after(self, budget: Budget) -> None:
+        try:
+            await budget.check_after(self.model, role=self.role, note=self._note)
+        except LimitReached as error:
+            if not isinstance(error.decision, UseModel):
+                raise
+            self._use(error.decision)
+
+    def _note(self, crossing: Crossing, decision: Decision, usage: Usage | None) -> None:
+        if self.on_limit is not None:
+            self.on_limit(self, crossing, decision, usage)
+
+    def _use(self, decision: UseModel) -> None:
+        """Go on with another model, which sees the whole conversation."""
+        from rolecraft.models.resolve import resolve_model
+
+        model = resolve_model(decision.model)
+        plain = type(self) is Session and type(model).session is Model.session
+        if model is self.model or not plain:
+            raise UsageError(
+                f"`UseModel({decision.model!r})` cannot take over a conversation with "
+                f"{self.model!r}: it must be another model, and neither may be one that keeps "
+                f"exact tokens. Hand over to a role that has its own model: `HandOver(to, ...)`."
+            )
+        self.model = model
+
+    # --- for models --------------------------------------------------------------------------
+
+    def deliver(self, piece: str) -> None:
+        """A piece of the answer's text has come."""
+        if self.on_delta is not None and piece:
+            self._pieces.append(piece)
+            self.on_delta(piece)
+
+    def deliver_anew(self) -> None:
+        """What has come so far is void: another attempt begins."""
+        if self._pieces:
+            self._pieces = []
+            if self.on_delta is not None:
+                self.on_delta(RESET)
+
+    def _deliver_rest(self, text: str) -> None:
+        """Whatever the model delivered, the pieces since the last `RESET` make up its answer."""
+        if self.on_delta is None:
+            return
+        said = "".join(self._pieces)
+        if not text.startswith(said):
+            self.deliver_anew()
+            said = ""
+        self.deliver(text[len(said) :])
+        self._pieces = []
+
     def charge(self, usage: Usage) -> None:
-        """For models: an attempt of the call under way gave no answer, and was billed.
+        """An attempt of the call under way gave no answer, and was billed.
 
         It counts at once, whatever becomes of the call; the call's own usage, or that of its
         `ModelError`, still says all of it.
@@ -211,9 +327,9 @@ class Session:
             self.budget.charge(self._hold, usage)
 
     async def renew(self) -> None:
-        """For models, before another attempt of a call that was charged.
+        """Before another attempt of a call that was charged.
 
         Raises `LimitReached` if the budget does not cover it.
         """
         if self.budget is not None and self._hold is not None:
-            await self.budget.renew(self.model, self._hold)
+            await self.budget.renew(self.model, self._hold, role=self.role, note=self._note)

@@ -12,7 +12,10 @@ from rolecraft.roles.cursor import Cursor
 from rolecraft.roles.memory import History, Memory
 
 if TYPE_CHECKING:
+    from rolecraft.actions.action import Running
+    from rolecraft.models.budget import Budget
     from rolecraft.roles.choosing import Chooser
+    from rolecraft.roles.fresh import Beginning
     from rolecraft.roles.planning import PlannedStep
     from rolecraft.roles.surroundings import Surroundings
     from rolecraft.trajectories.recorder import Log
@@ -54,6 +57,16 @@ class RoleContext:
     """How many messages the role numbered."""
     sessions: int = 0
     """How many conversations it had."""
+    sessions_recorded: int = 0
+    """The last of them in which a model answered."""
+    runs: int = 0
+    """How many actions it started, not counting those within others."""
+    budget: Budget | None = None
+    """Of the role's own `limits`."""
+    first: Beginning | None = None
+    """What the role was before its first run."""
+    waits: bool = False
+    """An action of the last turn waits for a person's permission."""
     acting: bool = False
     """True during a run. What follows is for the length of one."""
     started: int = 0
@@ -61,6 +74,10 @@ class RoleContext:
     last_event: int | None = None
     last_action: Action | None = None
     last_error: Exception | None = None
+    reply_ends: bool = False
+    """The action that starts next is ended by the message that says its result."""
+    ending: Running | None = None
+    """The run of an action that the next message ends."""
     chooser: Chooser | None = None
     plan: list[PlannedStep] | None = None
     _watch: frozenset[str] = WATCH_USER
@@ -69,6 +86,7 @@ class RoleContext:
         """The next run begins at the first action, with a new conversation and a new plan."""
         self.acting, self.started = False, 0
         self.last_event = self.last_action = self.last_error = self.chooser = self.plan = None
+        self.reply_ends, self.ending = False, None
         self.cursor.in_order = False
         self.cursor.move(-1)
 

@@ -6,14 +6,19 @@ import hashlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.errors import UsageError
-from rolecraft.models.base import DEFAULT_SAMPLING, Sampling
+from rolecraft.errors import Diverged, UsageError
+from rolecraft.messages import Message, ToolCall
+from rolecraft.models.base import DEFAULT_SAMPLING, Completion, Model, Sampling
 from rolecraft.models.resolve import resolve_model
-from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.codec import encode_line
+from rolecraft.trajectories.events import Event, Usage
+from rolecraft.trajectories.past import recorded_error
 
 if TYPE_CHECKING:
-    from rolecraft.models.base import Call, Completion, Model, Session
+    from rolecraft.models.base import Call, Session
     from rolecraft.roles.role import Role
+    from rolecraft.roles.surroundings import Surroundings
+    from rolecraft.trajectories.past import RecordedCall
 
 
 def system_prompt(role: Role) -> str:
@@ -30,12 +35,20 @@ def system_prompt(role: Role) -> str:
     return "\n".join(lines)
 
 
-def open_session(role: Role, system: str | None) -> Session:
-    """A session of the role's model, numbered, seeded, recorded and within the budget."""
+def open_session(
+    role: Role, system: str | None, asked: Model | str | None = None
+) -> Session:
+    """A session of the role's model, or of `asked`, numbered, seeded, recorded, in the budget."""
     env = role.rc.env
-    model: Model | str | None = env.model_of(role) if env is not None else role.model
+    model: Model | str | None
+    if env is not None and env.past is not None and env.past.strict:
+        model = _RECORDED
+    else:
+        model = env.model_of(role, asked) if env is not None else asked or role.model
     if isinstance(model, str):
-        model = role.model = resolve_model(model)  # once: a local model takes its time to load
+        model = resolve_model(model)
+        if asked is None:
+            role.model = model  # once: a local model takes its time to load
     if model is None:
         raise UsageError(
             f"Role {role.name!r} asks a model and has none. Give it one: "
@@ -51,21 +64,102 @@ def open_session(role: Role, system: str | None) -> Session:
         seed=int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=7).digest()),
     )
     session.id = name
-    session.budget = env.budget if env is not None else None
+    session.budget = role._budget
+    session.on_ask = role._model_asked
     session.on_answer = role._model_answered
+    session.on_failure = _failed
     return session
 
 
-def record(role: Role, session: Session, call: Call, answer: Completion) -> None:
-    """Write the events of one model call: with those before it, exactly what the model saw."""
-    data: dict[str, Any] = {"session": session.id, "model": session.model.name}
+class _Recorded(Model):
+    """Stands for whatever answered when the run was recorded. It never answers itself."""
+
+    name = "record"
+    real = False
+
+    async def _complete(self, session: Session, tools: Any, sampling: Sampling) -> Completion:
+        raise AssertionError("a run that only follows its record never asks a model")
+
+
+_RECORDED = _Recorded()
+
+
+def asked(role: Role, session: Session, call: Call) -> Completion | None:
+    """Reserve the place of an answer in the record; the answer, if a record has it already."""
+    session.place = role._log_now().place()
+    env = role.rc.env
+    if env is None or env.past is None:
+        return None
+    past = env.past.answer(_question(session, call))
+    if past is None:
+        if env.past.strict:
+            session.place.close()
+            raise _no_answer(role, session, call, env)
+        return None
+    return _completion(session, past)
+
+
+def _no_answer(role: Role, session: Session, call: Call, env: Surroundings) -> Exception:
+    """Why a call that the record does not answer has none: what was raised then, or nothing."""
+    assert env.past is not None
+    failure = env.past.failure(role.name)
+    if failure is not None:
+        return recorded_error(failure)
+    asked = encode_line(_question(session, call)).decode().rstrip()
+    return Diverged(env.recorder.next, "no such model call", f"model_call {asked}")
+
+
+def _completion(session: Session, past: RecordedCall) -> Completion:
+    event = past.event
+    data = event.data
+    session.given_by = data["model"]
+    return Completion(
+        text=event.content,
+        reasoning=past.reasoning,
+        tool_calls=[ToolCall(**_with_arguments(call)) for call in data.get("tool_calls", ())],
+        usage=event.usage or Usage(),
+        finish_reason=data.get("finish_reason", "unknown"),
+        tokens=event.tokens,
+        attempts=data.get("attempts", 1),
+    )
+
+
+def _with_arguments(call: dict[str, Any]) -> dict[str, Any]:
+    return {"arguments": {}, **call}
+
+
+def _failed(session: Session) -> None:
+    if session.place is not None:
+        session.place.close()
+        session.place = None
+
+
+def _question(session: Session, call: Call) -> dict[str, Any]:
+    """What was asked: with the calls before it in the session, exactly what the model saw."""
+    data: dict[str, Any] = {"session": session.id}
     messages = list(call.messages)
     if messages and messages[0].role == "system":
         data["system"] = messages.pop(0).content
-    data["messages"] = [
-        {"role": message.api_role, "content": message.content} for message in messages
-    ]
-    data["finish_reason"] = answer.finish_reason
+    data["messages"] = [_asked_message(message) for message in messages]
+    return data
+
+
+def _asked_message(message: Message) -> dict[str, str]:
+    return {"role": message.api_role, "content": message.content}
+
+
+def answered(role: Role, session: Session, call: Call, answer: Completion) -> None:
+    """Write the events of one model call."""
+    data = _question(session, call)
+    data = {
+        "session": data.pop("session"),
+        "model": session.given_by or session.model.name,
+        **data,
+        "finish_reason": answer.finish_reason,
+    }
+    session.given_by = ""
+    if answer.attempts > 1:
+        data["attempts"] = answer.attempts
     if call.sampling is not DEFAULT_SAMPLING:
         data["sampling"] = {
             name: value
@@ -79,8 +173,14 @@ def record(role: Role, session: Session, call: Call, answer: Completion) -> None
             {name: value for name, value in asdict(tool_call).items() if value}
             for tool_call in answer.tool_calls
         ]
-    event = Event("model_call", content=answer.text, data=data, cause=role._cause())
+    event = Event("model_call", role.name, answer.text, data=data, cause=role._cause())
     event.usage, event.tokens = answer.usage, answer.tokens
-    said = role._write(event)
+    number = session.id.rpartition("/")[2]
+    if number.isdigit():
+        role.rc.sessions_recorded = max(role.rc.sessions_recorded, int(number))
+    place = session.place or role._log_now().place()
+    said = place.add(event)
     if answer.reasoning:
-        role._write(Event("thought", content=answer.reasoning, cause=said))
+        place.add(Event("thought", role.name, answer.reasoning, cause=said))
+    place.close()
+    session.place = None

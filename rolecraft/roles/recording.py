@@ -31,26 +31,14 @@ def describe(role: Role) -> dict[str, Any]:
     }
 
 
-def action_event(action: Action, index: int, arguments: dict[str, Any], cause: int | None) -> Event:
-    """The start of an action, with its fields and the arguments that JSON can hold as they are."""
-    data: dict[str, Any] = {"action": action.name, "index": index}
-    fields = action._fields_for_record()
-    for name, value in arguments.items():
-        if value is None or isinstance(value, (str, int, float, bool)):
-            fields[name] = value
-    if fields:
-        data["fields"] = fields
-    return Event("action", data=data, cause=cause)
-
-
 def failure_event(
     error: BaseException, action: Action | None = None, cause: int | None = None
 ) -> Event:
     """An exception: `limit` for a crossed limit, `error` for anything else."""
-    if isinstance(error, LimitReached):
-        data = {"limit": error.limit, "allowed": error.allowed, "used": error.used}
-        return Event("limit", content=str(error), data=data, cause=cause)
     about = {"action": action.name} if action is not None else {}
+    if isinstance(error, LimitReached):
+        limit = {"limit": error.limit, "allowed": error.allowed, "used": error.used}
+        return Event("limit", content=str(error), data=limit | about, cause=cause)
     data = {"type": type(error).__name__, **about}
     return Event("error", content=str(error), data=data, cause=cause)
 

@@ -12,23 +12,32 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rolecraft._declared import Declared
-from rolecraft.actions.action import Action, running
+from rolecraft.actions import _left
+from rolecraft.actions.action import Action, Running, running
 from rolecraft.actions.asking import Asks
 from rolecraft.actions.record import Records
-from rolecraft.errors import ActionLimitReached, UsageError
+from rolecraft.errors import (
+    ActionLimitReached,
+    ApprovalNeeded,
+    Diverged,
+    LimitReached,
+    UsageError,
+)
 from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, as_message
-from rolecraft.roles import _replies, choosing, conversations, recording
+from rolecraft.roles import _replies, approving, choosing, conversations, recording, serving
 from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
 from rolecraft.roles.cursor import Cursor
+from rolecraft.roles.fresh import Beginning
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.recorder import Log, Recorder
 from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Call, Completion, Model, Session
+    from rolecraft.models.budget import Budget, Limits
 
 
 class Role(Asks, Records, Declared):
@@ -50,11 +59,18 @@ class Role(Asks, Records, Declared):
     watch: Sequence[type[Action] | str] | None = None
     react_mode: RoleReactMode | str = RoleReactMode.BY_ORDER
     model: Model | str | None = None
+    limits: Limits | None = None
     max_actions: int = 1000
 
     _positional = ()  # too many to remember an order
 
     _solo: Trajectory | None = None
+    _reply_ends: ClassVar[bool] = True
+    """Nothing of the user's stands between an action's result and the message that says it."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._reply_ends = cls._act is Role._act and cls._react is Role._react
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         fields = self._named(args, fields)
@@ -124,8 +140,11 @@ class Role(Asks, Records, Declared):
         actions = self.rc.cursor.actions
         self.__dict__["actions"] = actions
         if self.rc.log is not None:  # before the record begins, its header tells the list
-            names = [action.name for action in actions]
-            self._write(Event("action_swap", data={"actions": names}, cause=self._cause()))
+            data: dict[str, Any] = {"actions": [action.name for action in actions]}
+            if self._now() is not None:  # whoever serves the action from the record needs them
+                made = serving.listed(actions)
+                data |= {"list": made} if made is not None else {}
+            self._write(Event("action_swap", data=data, cause=self._cause()))
 
     @property
     def states(self) -> list[str]:
@@ -174,15 +193,35 @@ class Role(Asks, Records, Declared):
         if message is not None:
             for given in message if isinstance(message, (list, tuple)) else (message,):
                 self.put_message(given)
+        if self.rc.first is None:
+            self.rc.first = Beginning.of(self)
         self.rc.acting = True
         try:
             return self._take_up(await self.react()) if await self._observe() else None
         except Exception as error:
             if not recording.has_note(error, self.name):  # else an action within has recorded it
-                self._failed(error, None, self._cause())
+                recording.add_note(error, self.name, None)
+                with recording.noted_on(error):
+                    self._write(recording.failure_event(error, cause=self._cause()))
             raise
         finally:
             self.rc.end_run()
+
+    def reset(self) -> None:
+        """Be again what the role was before its first run: it then leaves the first trace again.
+
+        Without it a role that is run twice keeps what it remembers and what its actions changed.
+        See `rolecraft.roles.fresh` for what is put back.
+        """
+        self._check_free()
+        if self.rc.first is None:
+            return
+        in_record = self.rc.env is not None
+        self.rc.first.restore(self)
+        if in_record:
+            self._write(Event("reset"))
+        else:
+            self.rc.log = None
 
     def _check_free(self) -> None:
         if self.rc.acting:
@@ -249,6 +288,7 @@ class Role(Asks, Records, Declared):
         if todo is None:
             return None
         todo = todo._bound(self)  # one that was put into `rc.todo` by hand
+        self.rc.reply_ends = self._reply_ends
         result = await (todo.run(self.rc.history) if todo._takes_history else todo.run())
         return _replies.as_reply(result, todo, self)
 
@@ -269,15 +309,34 @@ class Role(Asks, Records, Declared):
         if env is not None:
             env.check_receivers(message)
         self._number(message, self.name)
-        self.rc.last_event = self._log_now().add_message(message, self._cause())
+        if env is not None:
+            env.say_otherwise(message)
+        ended, self.rc.ending = self.rc.ending, None
+        ends = {"ends": ended.left or True} if ended is not None else {}
+        self.rc.last_event = self._log_now().add_message(message, self._cause(), **ends)
+        self._heard(message)
+        return message
+
+    def _heard(self, message: Message) -> None:
+        """Remember what I said, and hand it on."""
         self.rc.memory.add(message)
         if SELF in message.send_to or self.name in message.send_to:
             self.rc.inbox.append(message)
         if self.rc.outbox is not None:
             self.rc.outbox.append(message)
-        elif env is not None:
-            env.deliver(message)
-        return message
+        elif self.rc.env is not None:
+            self.rc.env.deliver(message)
+
+    def _says_again(self, message: Message, cause: int | None, log: Log) -> int:
+        """Say what an action has said that is served from the record."""
+        self.rc.said += 1
+        event = log.add_message(message, cause)
+        if message.sent_from == self.name:
+            self.rc.last_event = event
+            self._heard(message)
+        elif self.rc.outbox is not None:
+            self.rc.outbox.append(message)
+        return event
 
     def publish_message(self, message: str | Message) -> Message:
         """Say something now, apart from what an action returns. Heard after this turn."""
@@ -287,6 +346,11 @@ class Role(Asks, Records, Declared):
         published = self._take_up(message)
         assert published is not None
         return published
+
+    def put_back_news(self) -> None:
+        """What the last run took up goes back into the inbox, to be taken up by the next."""
+        self.rc.inbox = [*self.rc.news, *self.rc.inbox]
+        self.rc.news = []
 
     @property
     def is_idle(self) -> bool:
@@ -300,11 +364,29 @@ class Role(Asks, Records, Declared):
         """True if the role, or the environment around it, has a model."""
         return self.model is not None or (self.rc.env is not None and self.rc.env.has_model)
 
-    def open_session(self, *, system: str | None = None) -> Session:
-        return conversations.open_session(self, system)
+    def open_session(
+        self, *, system: str | None = None, model: Model | str | None = None
+    ) -> Session:
+        return conversations.open_session(self, system, model)
+
+    def _model_asked(self, session: Session, call: Call) -> Completion | None:
+        return conversations.asked(self, session, call)
 
     def _model_answered(self, session: Session, call: Call, answer: Completion) -> None:
-        conversations.record(self, session, call, answer)
+        conversations.answered(self, session, call, answer)
+
+    @property
+    def _budget(self) -> Budget | None:
+        """What my model calls count in: my own limits, within those of my environment."""
+        env = self.rc.env
+        around = env.budget if env is not None else None
+        if self.limits is None:
+            return around
+        if self.rc.budget is None:
+            from rolecraft.models.budget import Budget
+
+            self.rc.budget = Budget(self.limits, parent=around, name=f"role {self.name!r}")
+        return self.rc.budget
 
     @property
     def system_prompt(self) -> str:
@@ -334,7 +416,15 @@ class Role(Asks, Records, Declared):
     def _setting(self) -> str:
         return f"{self.name}({self.profile})" if self.profile else self.name
 
+    def _now(self) -> Running | None:
+        """The run of an action of mine that the current task is in."""
+        now = running.get()
+        return now if now is not None and now.owner is self else None
+
     def _log_now(self) -> Log:
+        now = self._now()
+        if now is not None:
+            return now.log
         if self.rc.log is None:
             if self.rc.env is not None:
                 self.rc.log = self.rc.env.recorder
@@ -354,27 +444,117 @@ class Role(Asks, Records, Declared):
 
     def _cause(self) -> int | None:
         """The event that led to what happens now: the running action, or the last thing done."""
-        now = running.get()
-        if now is not None and now.owner is self:
-            return now.event.seq
-        return self.rc.last_event
+        now = self._now()
+        return now.event.seq if now is not None else self.rc.last_event
 
     def _number(self, message: Message, prefix: str) -> None:
         self.rc.said += 1
         message.id = f"{prefix}:{self.rc.said}"
 
-    def _action_starts(self, action: Action, arguments: dict[str, Any]) -> Event:
-        if self.rc.started == self.max_actions:
+    # --- runs of actions: what `Action` tells its role ------------------------------------------
+
+    def _key_of(self, path: str) -> str:
+        run = self.rc.env.id if self.rc.env is not None else "solo"
+        return f"{run}/{self.name}/{path}"
+
+    def _action_starts(self, action: Action, arguments: dict[str, Any]) -> Running:
+        rc = self.rc
+        if rc.started == self.max_actions:
             raise self._endless(action)
-        self.rc.started += 1
-        self.rc.last_error = None
-        index = self.rc.cursor.start(action)
-        event = recording.action_event(action, index, arguments, self._cause())
-        self._write(event)
-        around = running.get()
-        if around is None or around.owner is not self:  # the outer of two speaks for both
-            self.rc.last_event, self.rc.last_action = event.seq, action
-        return event
+        rc.started += 1
+        rc.last_error = None
+        around = self._now()
+        if around is None:
+            rc.runs += 1
+            path = str(rc.runs)
+        else:
+            around.started += 1
+            path = f"{around.path}.{around.started}"
+        index = rc.cursor.start(action)
+        event = action._start_event(arguments)
+        if event.kind == "action":
+            event.data = {"action": event.data.pop("action"), "index": index, **event.data}
+        event.data["run"] = path
+        event.cause = self._cause()
+        log = self._log_now().place(path)
+        reply_ends, rc.reply_ends = rc.reply_ends, False
+        now = Running(action, self, event, path, log, reply_ends=reply_ends)
+        event.role = self.name
+        log.add(event)
+        if around is None:  # the outer of two speaks for both
+            rc.last_event, rc.last_action = event.seq, action
+        if rc.env is not None and rc.env.past is not None:
+            now.past = rc.env.past.run(self.name, path)
+        now.before = (_left.look(self.__dict__), _left.look(action.__dict__))
+        return now
+
+    def _action_ends(self, now: Running, result: Any) -> None:
+        now.left = self._left_by(now)
+        if now.reply_ends and result is not None:
+            self.rc.ending = now
+            return
+        event = now.action._end_event(result)
+        if now.left is not None or event.kind == "tool_result":
+            event.data["ends"] = now.left or True
+        self._end(now, event)
+
+    def _action_failed(self, now: Running, error: Exception) -> None:
+        if now.past is not None and error is self.rc.last_error:
+            return  # it was served from the record, with its end
+        if isinstance(error, Diverged):
+            return  # nothing can be recorded any more
+        now.left = self._left_by(now)
+        if error is self.rc.last_error:  # an action within this one has recorded it
+            event = Event("action_result", data={"raised": type(error).__name__})
+        elif isinstance(error, ApprovalNeeded):
+            recording.add_note(error, self.name, now.action)
+            return  # it waits: its request is in the record, and it has not ended
+        else:
+            self._note_failure(now, error)
+            limit = isinstance(error, LimitReached)
+            event = (
+                recording.failure_event(error, now.action)
+                if limit
+                else now.action._error_event(error)
+            )
+        if now.left is not None or event.kind == "tool_result":
+            event.data["ends"] = now.left or True
+        with recording.noted_on(error):
+            self._end(now, event)
+
+    def _action_cut(self, now: Running) -> None:
+        self._end(now, Event("action_result", data={"cancelled": True}))
+
+    def _end(self, now: Running, event: Event) -> None:
+        event.role, event.cause = self.name, now.event.seq
+        now.log.add(event)
+
+    def _note_failure(self, now: Running, error: Exception) -> None:
+        self.rc.last_error = error
+        recording.add_note(error, self.name, now.action)
+
+    def _left_by(self, now: Running) -> dict[str, Any] | None:
+        """What an action leaves besides its result: new conversations, changed attributes."""
+        if now.before is None:
+            return None
+        mine, its = now.before
+        left: dict[str, Any] = {}
+        if self.rc.sessions > self.rc.sessions_recorded:
+            left["sessions"] = self.rc.sessions
+        if changed := _left.changes(self.__dict__, mine):
+            left["role"] = changed
+        if changed := _left.changes(now.action.__dict__, its):
+            left["action"] = changed
+        return left or None
+
+    async def _allow(self, now: Running) -> None:
+        await approving.allow(self, now)
+
+    async def _is_served(self, now: Running) -> bool:
+        return await serving.is_served(self, now)
+
+    def _serve(self, now: Running) -> Any:
+        return serving.serve(self, now)
 
     def _endless(self, action: Action) -> ActionLimitReached:
         return ActionLimitReached(
@@ -382,15 +562,6 @@ class Role(Asks, Records, Declared):
             f"start {action.name!r}. If it swaps its action list without end, mend that; to "
             f"append actions use `add_actions`; else raise `max_actions`."
         )
-
-    def _failed(self, error: Exception, action: Action | None, cause: int | None) -> None:
-        """Note and record an exception on its way out of an action, or out of the run."""
-        if error is self.rc.last_error:
-            return  # an action within this one has recorded it
-        self.rc.last_error = error
-        recording.add_note(error, self.name, action)
-        with recording.noted_on(error):
-            self._write(recording.failure_event(error, action, cause))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

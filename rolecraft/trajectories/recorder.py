@@ -19,7 +19,7 @@ from rolecraft.trajectories.events import SCHEMA_VERSION, Event
 from rolecraft.trajectories.values import type_address
 
 if TYPE_CHECKING:
-    from rolecraft.trajectories.observer import Observer
+    from rolecraft.trajectories.observer import Directive, Observer
 
 _TO_ALL = tuple(MESSAGE_TO_ALL)
 
@@ -64,6 +64,8 @@ class Recorder:
         """Sequence number of the next event; also the number of events so far."""
         self.observers: tuple[Observer, ...] = ()
         """Told of every event when it happens, which may be before it is committed."""
+        self.directive: Directive | None = None
+        """What an observer wants done, if any does."""
         self.backlog: Backlog | None = None
         self._known: Sequence[Event] = ()
         self._in_sinks = False
@@ -109,7 +111,7 @@ class Recorder:
         """Tell the observers, unless the event is one that they have seen before."""
         if not self.following:
             for observer in self.observers:
-                observer.on_event(event)
+                self.directive = observer.on_event(event) or self.directive
 
     def commit(self, events: Sequence[Event]) -> None:
         """Number events whose causes are numbers, and write them."""

@@ -1,6 +1,6 @@
 """Values that an action returned or left behind, as JSON and back.
 
-Plain JSON values stand for themselves. A pydantic model, a message, a tuple or set is an object
+Plain JSON values stand for themselves. A pydantic model, a dataclass, a message, a tuple or a set is an object
 with one key that JSON values of users cannot be mistaken for, and names its class; classes are
 found again among those that the program has defined, never imported on the word of a file.
 """
@@ -8,6 +8,7 @@ found again among those that the program has defined, never imported on the word
 from __future__ import annotations
 
 import json
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import NotRestorable
@@ -35,6 +36,9 @@ def encode_value(value: Any) -> Any:
             "type": type_address(type(value)),
             "value": value.model_dump(mode="json"),
         }
+    if is_dataclass(value) and not isinstance(value, type):
+        members = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        return {_KIND: "dataclass", "type": type_address(type(value)), "value": encode_value(members)}
     if type(value) in (list, tuple, set, frozenset):
         items = [encode_value(item) for item in value]
         if type(value) is list:
@@ -65,6 +69,8 @@ def decode_value(value: Any) -> Any:
         return decode_message(value)
     if kind == "model":
         return model_type(value["type"]).model_validate(value["value"])
+    if kind == "dataclass":
+        return subclass_at(object, value["type"])(**decode_value(value["value"]))
     items = [decode_value(item) for item in value["value"]]
     made: Any = {"tuple": tuple, "set": set, "frozenset": frozenset}[kind](items)
     return made
