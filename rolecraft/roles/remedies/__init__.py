@@ -3,6 +3,7 @@
 docs/remedies.md says which failure modes each of them answers.
 """
 
+from rolecraft.roles.remedies.closing import Hierarchy, SuperiorCloses
 from rolecraft.roles.remedies.confidence import (
     Abstain,
     ActsWhenSure,
@@ -10,6 +11,13 @@ from rolecraft.roles.remedies.confidence import (
     Answer,
     Decide,
     Estimate,
+)
+from rolecraft.roles.remedies.protocol import (
+    KeepsProtocol,
+    May,
+    MessageProtocol,
+    Saying,
+    Violation,
 )
 from rolecraft.roles.remedies.review import (
     Comment,
@@ -30,9 +38,16 @@ __all__ = [
     "Decide",
     "Deliver",
     "Estimate",
+    "Hierarchy",
+    "KeepsProtocol",
+    "May",
+    "MessageProtocol",
     "Review",
     "ReviewWork",
     "Reviewed",
     "Reviewer",
     "ReviseWork",
+    "Saying",
+    "SuperiorCloses",
+    "Violation",
 ]

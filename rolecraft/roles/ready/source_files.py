@@ -1,0 +1,92 @@
+"""Files as documents: a role says what is in a file, and whoever hears it has the file.
+
+Invariant: the files of a team are what its messages say, the last word on each path. There is no
+folder beside the record that could disagree with it: a run that is recovered, replayed or read a
+year later has its files again, and roles that act at the same time cannot overwrite each other's
+work half-way, because a message is delivered when the round ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from rolecraft.messages import Message
+from rolecraft.trajectories.trajectory import Trajectory
+
+
+def _checked(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\\" in path or "\0" in path:
+        raise ValueError(f"{path!r} is no relative path inside the project, such as 'game.py'")
+    return str(PurePosixPath(path))
+
+
+FilePath = Annotated[str, AfterValidator(_checked)]
+"""A relative path inside the project, with `/` between folders."""
+
+
+class SourceFile(BaseModel):
+    """A file and its whole content."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: FilePath
+    content: str
+
+    def message(self) -> Message:
+        """The message that hands this file on."""
+        return Message(str(self), instruct_content=self)
+
+    def __str__(self) -> str:
+        return f"`{self.path}`:\n```\n{self.content.rstrip()}\n```"
+
+
+def files_of(messages: Iterable[Message]) -> dict[str, str]:
+    """The files that these messages carry, by path: of each path the last content."""
+    return {
+        message.instruct_content.path: message.instruct_content.content
+        for message in messages
+        if isinstance(message.instruct_content, SourceFile)
+    }
+
+
+def files_in(trajectory: Trajectory) -> dict[str, str]:
+    """The files that the roles of a run left, by path, from the record alone.
+
+    A file is what carries a path and a content and nothing else, whatever the team's own type
+    for it is called.
+    """
+    files: dict[str, str] = {}
+    for event in trajectory.of("message"):
+        try:
+            file = SourceFile.model_validate(event.data.get("instruct_content"))
+        except ValidationError:
+            continue
+        files[file.path] = file.content
+    return files
+
+
+def write_files(files: dict[str, str], folder: str | Path) -> Path:
+    """Write files below `folder`, which is made if need be; the folder."""
+    folder = Path(folder)
+    for path, content in files.items():
+        target = folder / _checked(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content, encoding="utf-8", errors="surrogatepass")
+    return folder
+
+
+def code_in(answer: str) -> str:
+    """The code of a model's answer: its longest fenced block, or all of it if it has none."""
+    blocks = answer.split("```")[1::2]
+    if not blocks:
+        return answer.strip() + "\n"
+    code = max(blocks, key=len)
+    first, newline, rest = code.partition("\n")
+    if newline and " " not in first.strip():  # the name of the language
+        code = rest
+    return code.strip("\n") + "\n"

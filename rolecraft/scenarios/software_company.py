@@ -1,0 +1,57 @@
+"""The software company writes a small program: straight through, or round until the CTO signs off.
+
+Both forms play the same tasks for the same reward, so that what the cycle brings can be measured.
+The paper behind the failure taxonomy did so with ChatDev: 25.0 % of its programs were right as a
+DAG, 40.6 % when the work could go back and only the CTO's confirmation ended it (MASFT, table 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rolecraft.environments.program_development import ProgramEnvironment, ProgramTasks
+from rolecraft.environments.task import Task
+from rolecraft.models import Limits
+from rolecraft.rewards import Signals, reward
+from rolecraft.roles import Role
+from rolecraft.roles.ready.software_company import cyclic_company
+from rolecraft.roles.ready.software_company import software_company as company
+from rolecraft.scenarios.scenario import Scenario
+
+
+@reward
+def hidden_tests(signals: Signals) -> float:
+    """The share of the hidden tests that the program passes, from 0 to 1."""
+    passed, failed = signals["tests.passed"], signals["tests.failed"]
+    return passed / (passed + failed)
+
+
+ROUNDS = 30
+"""Bound of the cyclic form: the way to the first review takes 7 rounds, each way round 3 or 5."""
+
+
+class CyclicProgramEnvironment(ProgramEnvironment):
+    """The run ends with the CTO's sign-off, or unfinished after `ROUNDS` rounds."""
+
+    def __init__(self, task: Task, roles: Iterable[Role] = (), **options: Any) -> None:
+        if options.get("limits") is None:
+            options["limits"] = Limits(rounds=ROUNDS)
+        super().__init__(task, roles, **options)
+
+
+software_company = Scenario(
+    name="software_company",
+    team=company,
+    environment=ProgramEnvironment,
+    tasks=ProgramTasks(),
+    reward=hidden_tests,
+)
+
+software_company_cyclic = Scenario(
+    name="software_company_cyclic",
+    team=cyclic_company,
+    environment=CyclicProgramEnvironment,
+    tasks=ProgramTasks(),
+    reward=hidden_tests,
+)
