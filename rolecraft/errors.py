@@ -95,7 +95,10 @@ class ToolServerError(ToolError):
 
 
 class StepLimitReached(RolecraftError):
-    """A model went on calling tools. Attributes: `role`, `action` (names), `steps` (model calls)."""
+    """A model went on calling tools.
+
+    Attributes: `role`, `action` (names), `steps` (how often the model was asked).
+    """
 
     def __init__(self, role: str, action: str, steps: int) -> None:
         self.role, self.action, self.steps = role, action, steps

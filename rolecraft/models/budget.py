@@ -1,47 +1,49 @@
-"""Budgets: limits on what model calls may cost, kept before each call.
+"""Budgets: limits on what model calls may cost, kept before, during and after each call.
 
 Invariant: what settled calls cost and what the calls under way may cost at most, together, stays
 within the limits, so concurrent calls cannot cross a limit together. A call that only the calls
 under way leave no room for waits, in the order of asking, until one of them is settled; one that
-can never fit is refused at once. As far as the estimates are upper bounds, which calls are
-admitted depends on the order of asking and not on how fast the answers come.
+can never fit crosses the limit at once, before it is made. As far as the estimates are upper
+bounds, which calls are admitted depends on the order of asking and not on how fast the answers
+come. Calls whose estimate may be too low go one at a time where it matters, so that a limit is
+passed by one call at most.
+
+What happens at a crossing is decided as `Limits.on_limit` says.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from rolecraft.errors import LimitReached, UsageError
+from rolecraft.errors import UsageError
+from rolecraft.models._crossed import Crossed
+from rolecraft.models.limits import (
+    Crossing,
+    Decision,
+    LimitName,
+    Limits,
+    MoreRoom,
+    Note,
+    When,
+    extended,
+)
 from rolecraft.trajectories.events import Usage
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Model
 
+__all__ = ["Budget", "Hold", "Limits"]
+
+Answer = TypeVar("Answer")
+
 # Sums of prices are floats: a billionth of a dollar over the limit is no crossing.
 _ROUNDING_USD = 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a run may cost. None means no limit.
-
-    `usd` in US dollars, `tokens` prompt and completion together, `calls` model calls, `rounds`
-    rounds of the environment.
-    """
-
-    usd: float | None = None
-    tokens: int | None = None
-    calls: int | None = None
-    rounds: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("usd", "tokens", "calls", "rounds"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, (str, bool)) or not value >= 0):
-                raise UsageError(f"`Limits({name}=...)` wants a number from 0, got {value!r}.")
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ class Hold:
     usd: float = 0.0
     tokens: int = 0
     calls: int = 0
+    alone: bool = False
+    """The estimate may be too low: no other call beside it, where money or tokens are limited."""
     charged: Usage = field(default_factory=lambda: Usage(calls=0, usd=0.0))
     """What attempts of the call without an answer were billed, counted already."""
     dearest_usd: float = 0.0
@@ -61,19 +65,35 @@ class Hold:
 class Budget:
     """Keeps a group of sessions within `limits`, and within those of `parent` too.
 
-    `name` says in messages whose budget it is. One event loop at a time.
+    `name` says in messages whose budget it is. `clock` gives seconds, for `Limits.seconds`. One
+    event loop at a time.
     """
 
-    def __init__(self, limits: Limits, *, parent: Budget | None = None, name: str = "") -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        parent: Budget | None = None,
+        name: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.limits = limits
         self.parent = parent
         self.name = name
+        self.clock = clock
         self.spent = Usage(calls=0, usd=0.0)
         """What was billed, as the provider reports it; unknown prices count as nothing."""
         self._held = Hold()
         self._chain: tuple[Budget, ...] = (self, *(parent._chain if parent is not None else ()))
         self._queue: deque[asyncio.Future[None]] = deque()
         """On the outermost budget: the calls that wait for room, first come first served."""
+        self._question: asyncio.Lock | None = None
+        """Held while `on_limit` is asked: the answer may settle the next question too."""
+        self._answer: Decision | None = None
+        self._passed = 0.0
+        self._since = 0.0
+        self._users = 0
+        """How many runs, turns and calls make the time pass now."""
 
     @property
     def limits_usd(self) -> bool:
@@ -85,11 +105,29 @@ class Budget:
         """Whether tokens are limited here or further out."""
         return any(budget.limits.tokens is not None for budget in self._chain)
 
-    async def hold(self, model: Model, *, usd: float | None = None, tokens: int = 0) -> Hold:
+    @property
+    def limits_seconds(self) -> bool:
+        """Whether time is limited here or further out."""
+        return any(budget.limits.seconds is not None for budget in self._chain)
+
+    # --- a call ------------------------------------------------------------------------------
+
+    async def hold(
+        self,
+        model: Model,
+        *,
+        usd: float | None = None,
+        tokens: int = 0,
+        certain: bool = True,
+        role: str = "",
+        note: Note | None = None,
+    ) -> Hold:
         """Reserve room for one call of `model` that costs at most `usd` and `tokens`.
 
-        Waits while calls under way leave no room. Raises `LimitReached` if the call would cross a
-        limit, `UsageError` if money is limited and the price of a real model is unknown.
+        Waits while calls under way leave no room; with `certain=False`, until there are none where
+        money or tokens are limited. At a crossing `on_limit` decides and `note` is told; raises
+        `LimitReached` unless it gave more room. Raises `UsageError` if money is limited and the
+        price of a real model is unknown.
         """
         if usd is None and model.real and self.limits_usd:
             raise UsageError(
@@ -97,9 +135,45 @@ class Budget:
                 f"{model.name!r}. Give it `prices=(usd_per_prompt_token, usd_per_answer_token)`, "
                 f"or limit `tokens` or `calls` instead."
             )
-        hold = Hold(usd or 0.0, max(tokens, 1), 1)  # whatever the estimate, a call uses something
-        await self._take(model, hold)
+        # Whatever the estimate, a call uses something.
+        hold = Hold(usd or 0.0, max(tokens, 1), 1, alone=not certain)
+        await self._take(model, hold, role, note)
         return hold
+
+    async def in_time(
+        self,
+        hold: Hold,
+        call: Coroutine[None, None, Answer],
+        model: Model,
+        *,
+        role: str = "",
+        note: Note | None = None,
+    ) -> Answer:
+        """The answer of `call`, which is interrupted when a limit in seconds is crossed.
+
+        It goes on while `on_limit` decides. What an interrupted call would have cost is unknown,
+        so its estimate is charged; the hold stays to be released.
+        """
+        if not self.limits_seconds:
+            return await call
+        with self.running():
+            task = asyncio.ensure_future(call)
+            try:
+                while True:
+                    await asyncio.wait((task,), timeout=self.seconds_left)
+                    if task.done():
+                        return task.result()
+                    late = self._out_of_time(role, _call_of(model), when="during")
+                    refused = await late.decide(note) if late is not None else None
+                    if late is None or refused is None:
+                        continue
+                    await _cancelled(task)
+                    usage = Usage(hold.tokens if self.limits_tokens else 0, 0, hold.usd)
+                    self.charge(hold, usage)
+                    self.count(Usage(calls=1, usd=0.0))
+                    raise late.refusal(refused, note, usage)
+            finally:
+                await _cancelled(task)
 
     def charge(self, hold: Hold, usage: Usage) -> None:
         """An attempt of the call brought no answer and was billed all the same: count it now."""
@@ -108,31 +182,21 @@ class Budget:
         hold.dearest_usd = max(hold.dearest_usd, usage.usd or 0.0)
         tokens = usage.prompt_tokens + usage.completion_tokens
         hold.dearest_tokens = max(hold.dearest_tokens, tokens)
-        for budget in self._chain:
-            budget.spent = budget.spent + usage
+        self.count(usage)
 
-    async def renew(self, model: Model, hold: Hold) -> None:
+    async def renew(
+        self, model: Model, hold: Hold, *, role: str = "", note: Note | None = None
+    ) -> None:
         """Before another attempt of a call that was charged: make room for it, as for a new call.
 
         It may cost what `hold` says, and no less than the dearest attempt before it. Waits while
-        calls under way leave no room; raises `LimitReached` if the attempt could cross a limit.
+        calls under way leave no room; crosses the limit if the attempt could.
         """
         self.release(Hold(hold.usd, hold.tokens, 0))  # the call itself keeps its place
         again = Hold(max(hold.usd, hold.dearest_usd), max(hold.tokens, hold.dearest_tokens), 0)
         hold.usd, hold.tokens = 0.0, 0
-        await self._take(model, again)
+        await self._take(model, again, role, note)
         hold.usd, hold.tokens = again.usd, again.tokens
-
-    async def _take(self, model: Model, hold: Hold) -> None:
-        """Add `hold` to what is held, once there is room."""
-        outermost = self._chain[-1]
-        if not self._has_room(model, hold) or outermost._queue:
-            await self._turn(model, hold)
-        for budget in self._chain:
-            held = budget._held
-            held.usd += hold.usd
-            held.tokens += hold.tokens
-            held.calls += hold.calls
 
     def release(self, hold: Hold) -> None:
         """The call ended without an answer: it costs no more than was charged."""
@@ -141,6 +205,7 @@ class Budget:
             held.usd -= hold.usd
             held.tokens -= hold.tokens
             held.calls -= hold.calls
+            held.alone = held.alone and not hold.alone
             if held.calls == 0:
                 budget._held = Hold()  # exactly nothing, whatever the floats added up to
         self._chain[-1]._wake()
@@ -152,24 +217,112 @@ class Budget:
         """
         charged = hold.charged
         usd = hold.usd + (charged.usd or 0.0) if usage.usd is None else usage.usd
-        usage = Usage(
-            max(usage.prompt_tokens - charged.prompt_tokens, 0),
-            max(usage.completion_tokens - charged.completion_tokens, 0),
-            max(usd - (charged.usd or 0.0), 0.0),
-            max(usage.calls, 1),
+        self.count(
+            Usage(
+                max(usage.prompt_tokens - charged.prompt_tokens, 0),
+                max(usage.completion_tokens - charged.completion_tokens, 0),
+                max(usd - (charged.usd or 0.0), 0.0),
+                max(usage.calls, 1),
+            )
         )
-        for budget in self._chain:
-            budget.spent = budget.spent + usage
         self.release(hold)
 
-    async def _turn(self, model: Model, hold: Hold) -> None:
+    async def check_after(self, model: Model, *, role: str = "", note: Note | None = None) -> None:
+        """After an answer of `model`: what it cost may have been more than there was to spare.
+
+        At a crossing `on_limit` decides, as in `hold`.
+        """
+        for budget in self._chain:
+            while (passed := budget._passed_by(model, role)) is not None:
+                await passed.settle(note)
+
+    async def check_time(self, doing: str, *, role: str = "", note: Note | None = None) -> None:
+        """Before anything that takes time. At a crossing `on_limit` decides, as in `hold`."""
+        while (late := self._out_of_time(role, doing)) is not None:
+            await late.settle(note)
+
+    async def cross(
+        self, limit: LimitName, used: float, doing: str, *, note: Note | None = None
+    ) -> None:
+        """A limit that others count (`rounds`) is crossed: `on_limit` decides, as in `hold`."""
+        await self._crossed(limit, used, doing, needed=1).settle(note)
+
+    # --- what is spent, also by an earlier process -----------------------------------------------
+
+    def count(self, usage: Usage) -> None:
+        """Add to what is spent, here and further out: after a recovery, what the record holds."""
+        for budget in self._chain:
+            budget.spent = budget.spent + usage
+
+    def grant(self, more: MoreRoom) -> None:
+        """Raise the limits; what is not limited stays so."""
+        self.limits = extended(self.limits, more)
+        self._chain[-1]._wake()
+
+    # --- time --------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While it is open, time passes here and further out, however often it is opened."""
+        for budget in self._chain:
+            if not budget._users:
+                budget._since = budget.clock()
+            budget._users += 1
+        try:
+            yield
+        finally:
+            for budget in self._chain:
+                budget._users -= 1
+                if not budget._users:
+                    budget._passed += budget.clock() - budget._since
+
+    @property
+    def seconds(self) -> float:
+        """The time that has passed in this process."""
+        return self._passed + (self.clock() - self._since if self._users else 0.0)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the first limit here or further out is crossed; None without one."""
+        left = [
+            max(budget.limits.seconds - budget.seconds, 0.0)
+            for budget in self._chain
+            if budget.limits.seconds is not None
+        ]
+        return min(left, default=None)
+
+    # --- crossings -----------------------------------------------------------------------------
+
+    async def _take(self, model: Model, hold: Hold, role: str, note: Note | None) -> None:
+        """Add `hold` to what is held, once there is room and time."""
+        while True:
+            if self.limits_seconds:
+                await self.check_time(_call_of(model), role=role, note=note)
+            try:
+                if self._has_room(model, hold, role) and not self._chain[-1]._queue:
+                    break
+                async with asyncio.timeout(self.seconds_left):
+                    await self._turn(model, hold, role)
+                break
+            except Crossed as crossed:
+                await crossed.settle(note)
+            except TimeoutError:
+                pass  # waited until the time was up, which is found out above
+        for budget in self._chain:
+            held = budget._held
+            held.usd += hold.usd
+            held.tokens += hold.tokens
+            held.calls += hold.calls
+            held.alone = held.alone or hold.alone
+
+    async def _turn(self, model: Model, hold: Hold, role: str) -> None:
         """Wait until this call is the first in the queue and there is room for it."""
         queue = self._chain[-1]._queue
         turn = asyncio.get_running_loop().create_future()
         queue.append(turn)
         try:
             await turn
-            while not self._has_room(model, hold):
+            while not self._has_room(model, hold, role):
                 queue[0] = turn = asyncio.get_running_loop().create_future()
                 await turn
         finally:
@@ -181,49 +334,83 @@ class Budget:
         if self._queue and not self._queue[0].done():
             self._queue[0].set_result(None)
 
-    def _has_room(self, model: Model, hold: Hold) -> bool:
+    def _has_room(self, model: Model, hold: Hold, role: str) -> bool:
         """Whether `hold` fits beside the calls under way, in all budgets of the chain."""
         # All are asked, since any of them may refuse the call for good.
-        return False not in [budget._fits(model, hold) for budget in self._chain]
+        return False not in [budget._fits(model, hold, role) for budget in self._chain]
 
-    def _fits(self, model: Model, hold: Hold) -> bool:
+    def _fits(self, model: Model, hold: Hold, role: str) -> bool:
+        """Raises `Crossed` if no answer of the others can make room."""
         limits, spent, held = self.limits, self.spent, self._held
-        whose = f" for {self.name}" if self.name else ""
         # A call costs one call, no less: no answer of the others will make room for it.
         if limits.calls is not None and spent.calls + held.calls + hold.calls > limits.calls:
-            raise LimitReached(
-                f"The limit of {limits.calls} model calls{whose} is used up.",
-                limit="calls",
-                allowed=limits.calls,
-                used=spent.calls + held.calls,
-            )
+            raise self._crossed("calls", spent.calls + held.calls, _call_of(model), role, needed=1)
         fits = True
         if limits.usd is not None:
-            used = spent.usd or 0.0
-            allowed = limits.usd + _ROUNDING_USD
+            used, allowed = spent.usd or 0.0, limits.usd + _ROUNDING_USD
             if used + hold.usd > allowed:
-                raise LimitReached(
-                    f"The limit of ${limits.usd:g}{whose} does not cover the next call of "
-                    f"{model.name!r}: ${used:.6f} is spent and it may cost ${hold.usd:.6f}. "
-                    f"`Sampling(max_tokens=...)` lowers what it may cost.",
-                    limit="usd",
-                    allowed=limits.usd,
-                    used=used,
-                )
+                raise self._crossed("usd", used, _call_of(model), role, needed=hold.usd)
             fits = used + held.usd + hold.usd <= allowed
         if limits.tokens is not None:
-            tokens = spent.prompt_tokens + spent.completion_tokens
-            if tokens + hold.tokens > limits.tokens:
-                raise LimitReached(
-                    f"The limit of {limits.tokens} tokens{whose} does not cover the next call of "
-                    f"{model.name!r}: {tokens} are used and it may use {hold.tokens}. "
-                    f"`Sampling(max_tokens=...)` lowers what it may use.",
-                    limit="tokens",
-                    allowed=limits.tokens,
-                    used=tokens,
-                )
-            fits = fits and tokens + held.tokens + hold.tokens <= limits.tokens
-        return fits
+            used = spent.prompt_tokens + spent.completion_tokens
+            if used + hold.tokens > limits.tokens:
+                raise self._crossed("tokens", used, _call_of(model), role, needed=hold.tokens)
+            fits = fits and used + held.tokens + hold.tokens <= limits.tokens
+        if limits.usd is None and limits.tokens is None:
+            return fits
+        return fits and not (hold.calls and held.calls and (hold.alone or held.alone))
+
+    def _passed_by(self, model: Model, role: str) -> Crossed | None:
+        """The limit that what is spent has passed."""
+        limits, spent, doing = self.limits, self.spent, _call_of(model)
+        if limits.usd is not None and (spent.usd or 0.0) > limits.usd + _ROUNDING_USD:
+            return self._crossed("usd", spent.usd or 0.0, doing, role, when="after")
+        tokens = spent.prompt_tokens + spent.completion_tokens
+        if limits.tokens is not None and tokens > limits.tokens:
+            return self._crossed("tokens", tokens, doing, role, when="after")
+        return None
+
+    def _out_of_time(self, role: str, doing: str, *, when: When = "before") -> Crossed | None:
+        for budget in self._chain:
+            allowed = budget.limits.seconds
+            if allowed is not None and (passed := budget.seconds) >= allowed:
+                return budget._crossed("seconds", passed, doing, role, when=when)
+        return None
+
+    def _crossed(
+        self,
+        limit: LimitName,
+        used: float,
+        doing: str,
+        role: str = "",
+        *,
+        needed: float = 0.0,
+        when: When = "before",
+    ) -> Crossed:
+        crossing = Crossing(
+            limit=limit,
+            allowed=getattr(self.limits, limit),
+            used=used,
+            needed=needed,
+            whose=self.name,
+            role=role,
+            doing=doing,
+            when=when,
+        )
+        return Crossed(self, crossing)
 
     def __repr__(self) -> str:
         return f"Budget({self.limits}, spent={self.spent})"
+
+
+def _call_of(model: Model) -> str:
+    return f"a call of {model.name!r}"
+
+
+async def _cancelled(task: asyncio.Future[Answer]) -> None:
+    """Cancel a call, unless it has ended, and wait for its end. What it says no longer matters."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait((task,))
+    if not task.cancelled():
+        task.exception()  # asyncio complains about one that nobody looked at

@@ -7,6 +7,7 @@ an error, never a silent repetition.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -15,6 +16,9 @@ from rolecraft.errors import UnexpectedModelCall, UsageError
 from rolecraft.messages import Message
 from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
 from rolecraft.trajectories.events import Usage
+
+_WORDS = re.compile(r"\s*\S+|\s+")
+"""A word with the space before it: the pieces in which tokenizers commonly cut."""
 
 Reply = str | Completion | Exception
 """What a script may hold: the text of an answer, a whole answer, or an exception to raise."""
@@ -36,10 +40,11 @@ class FunctionModel(Model):
 
     `function` gets a `ModelCall`; it may be async, and what it raises comes out of `generate`.
     A str is free and counts its words as tokens; a `Completion` brings its own usage. Raises
-    `UsageError` if `function` returns anything else.
+    `UsageError` if `function` returns anything else. Whoever listens gets the answer word by word.
     """
 
     real = False
+    estimates_hold = False  # nobody knows what a function will say
 
     def __init__(
         self,
@@ -81,12 +86,15 @@ class FunctionModel(Model):
         if isinstance(answer, str):
             # Words stand in for tokens, so that limits and reports have something to count.
             usage = Usage(self._words(session), answer.count(" ") + 1, 0.0)
-            return Completion(text=answer, usage=usage)
+            answer = Completion(text=answer, usage=usage)
         if not isinstance(answer, Completion):
             raise UsageError(
                 f"The function of the model {self.name!r} returned {answer!r}. "
                 f"Return a str or a `Completion`."
             )
+        if session.on_delta is not None:
+            for word in _WORDS.findall(answer.text):
+                session.deliver(word)
         return answer
 
     def _words(self, session: Session) -> int:
