@@ -19,7 +19,13 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from rolecraft.actions._schema import read_signature
 from rolecraft.actions._threads import in_thread
 from rolecraft.actions.action import Action
-from rolecraft.errors import UsageError
+from rolecraft.errors import (
+    ActionTimeout,
+    ApprovalDenied,
+    RolecraftError,
+    ToolError,
+    UsageError,
+)
 from rolecraft.models.base import Tool
 from rolecraft.trajectories.events import Event
 
@@ -62,11 +68,25 @@ class ToolAction(Action):
         call._owner, call._call_id = caller._owner, call_id
         return call
 
-    def _start_event(self, arguments: Mapping[str, Any]) -> Event:
+    def _start_event(self, arguments: dict[str, Any]) -> Event:
         data: dict[str, Any] = {"tool": self.name, "arguments": dict(arguments)}
         if self._call_id:
             data["id"] = self._call_id
         return Event("tool_call", data=data)
+
+    def _end_event(self, result: Any) -> Event:
+        # What the model reads; whether that is the result itself, or the JSON of it.
+        data = {"ok": True} if isinstance(result, str) else {"ok": True, "json": True}
+        return Event("tool_result", content=as_text(result), data=data)
+
+    def _result_of(self, end: Event) -> Any:
+        return json.loads(end.content) if end.data.get("json") else end.content
+
+    def _error_event(self, error: Exception) -> Event:
+        if not is_for_model(error):
+            return super()._error_event(error)
+        data = {"ok": False, "type": type(error).__name__}
+        return Event("tool_result", content=str(error), data=data)
 
 
 class FunctionTool(ToolAction, Generic[P, R]):
@@ -137,6 +157,15 @@ def tool(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
     if function is None:
         return functools.partial(FunctionTool, scope=scope, **fields)
     return FunctionTool(function, scope=scope, **fields)
+
+
+def is_for_model(error: Exception) -> bool:
+    """Whether a model hears of what its tool raised, and goes on; else it ends the run.
+
+    It hears of all that user code raises, and of Rolecraft's errors of those that it can mend.
+    """
+    mendable = (ToolError, ActionTimeout, ApprovalDenied)
+    return isinstance(error, mendable) or not isinstance(error, RolecraftError)
 
 
 def as_text(result: Any) -> str:

@@ -5,6 +5,7 @@ from rolecraft.roles.long_term import LongTermMemory, Remembered
 from rolecraft.roles.memory import History, Memory
 from rolecraft.roles.role import Role
 from rolecraft.roles.sqlite_memory import SqliteMemory
+from rolecraft.roles.tool_calling import UseTools
 
 __all__ = [
     "History",
@@ -15,4 +16,5 @@ __all__ = [
     "RoleContext",
     "RoleReactMode",
     "SqliteMemory",
+    "UseTools",
 ]
