@@ -11,14 +11,31 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
+
+from rolecraft.errors import UsageError
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Call:
+    """What a thread works on, and for which event loop."""
+
+    function: Callable[..., Any]
+    loop: asyncio.AbstractEventLoop
+    given_up: bool = False
+
 
 _Jobs = SimpleQueue[Callable[[], None]]
 _idle: list[_Jobs] = []
+_call: ContextVar[_Call | None] = ContextVar("rolecraft_call_in_thread", default=None)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a forked process has none of the threads
 
@@ -27,8 +44,10 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
     """What `function(**arguments)` returns or raises, without blocking the event loop."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    context = copy_context()
     jobs = _idle.pop() if _idle else _new_thread()
+    call = _Call(function, loop)
+    context = copy_context()
+    context.run(_call.set, call)
 
     def settle(result: Any, error: BaseException | None) -> None:
         if not done.done():
@@ -45,13 +64,47 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
             loop.call_soon_threadsafe(settle, *outcome)
 
     jobs.put(job)
-    result, error = await done
+    try:
+        result, error = await done
+    except asyncio.CancelledError:
+        call.given_up = True
+        raise
     if error is not None:
         try:
             raise error
         finally:
             del error  # else the traceback holds this frame, and the frame the traceback
     return result
+
+
+def in_loop(function: Callable[..., T], /, *arguments: Any) -> T:
+    """Call a function that only the event loop's thread may call, from whichever thread.
+
+    Raises `UsageError` in a thread that was given up: what it does no longer counts.
+    """
+    call = _call.get()
+    if call is None:
+        return function(*arguments)
+    with suppress(RuntimeError):
+        if asyncio.get_running_loop() is call.loop:  # this is the loop's thread
+            return function(*arguments)
+    answer: Future[T] = Future()
+    context = copy_context()
+
+    def work() -> None:
+        try:
+            if call.given_up:
+                name = getattr(call.function, "__name__", call.function)
+                raise UsageError(
+                    f"`{name}` was given up (a time limit, or the end of the run) and cannot "
+                    f"record anything now."
+                )
+            answer.set_result(context.run(function, *arguments))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    call.loop.call_soon_threadsafe(work)
+    return answer.result()
 
 
 def _new_thread() -> _Jobs:

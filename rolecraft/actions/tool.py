@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from rolecraft.actions._schema import read_signature
-from rolecraft.actions._threads import in_thread
+from rolecraft.actions._threads import in_loop, in_thread
 from rolecraft.actions.action import Action
 from rolecraft.errors import (
     ActionTimeout,
@@ -131,6 +131,9 @@ class FunctionTool(ToolAction, Generic[P, R]):
         else:
             result = await in_thread(self.function, **values)
         return self._signature.write(self.name, result)
+
+    def _record(self, event: Event) -> int:
+        return in_loop(super()._record, event)  # a sync function records from its thread
 
     @property
     def address(self) -> str:
