@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from rolecraft.models.base import Model, Sampling, Session
-from rolecraft.models.questions import put_question
+from rolecraft.models.questions import Check, put_question
 
 T = TypeVar("T")
 
@@ -16,6 +16,7 @@ class Options(TypedDict, total=False):
     system: str | None
     sampling: Sampling | None
     session: Session | None
+    check: Check | None
 
 
 class Asks:
@@ -35,16 +36,19 @@ class Asks:
         system: str | None = None,
         sampling: Sampling | None = None,
         session: Session | None = None,
+        check: Check | None = None,
     ) -> Any:
         """Ask the role's model one question, by default in a conversation of its own.
 
         `returns` is the answer's type: str, a `Literal`, a pydantic model, any type pydantic
         knows. `system` replaces the role's system prompt. Pass `session` (from `open_session`)
-        to go on with a conversation. Raises `InvalidAnswer` if the model never gives that type,
-        `UsageError` if there is no model, and what `Session.generate` raises.
+        to go on with a conversation. `check` may refuse an answer of the right type by raising
+        `ValueError`: the question is asked again, with its text. Raises `InvalidAnswer` if the
+        model never gives that type, `UsageError` if there is no model, and what
+        `Session.generate` raises.
         """
         session = session or self.open_session(system=system)
-        return await put_question(session, prompt, returns=returns, sampling=sampling)
+        return await put_question(session, prompt, returns=returns, sampling=sampling, check=check)
 
     async def _aask(self, prompt: str, system_msgs: list[str] | None = None) -> str:
         """MetaGPT's name for `ask`."""

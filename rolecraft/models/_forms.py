@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 MOST_FLAWS = 10
 """So many flaws of an answer are told; more do not help."""
@@ -84,6 +81,11 @@ def flaws(error: ValidationError) -> str:
     if len(found) > MOST_FLAWS:
         texts.append(f"and {len(found) - MOST_FLAWS} more")
     return "; ".join(texts)
+
+
+def reason_of(error: ValueError) -> str:
+    """Why an answer was refused, in words for whoever gave it."""
+    return flaws(error) if isinstance(error, ValidationError) else str(error)
 
 
 def _flaw(flaw: Any) -> str:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import PydanticUndefined, to_json
 
 from rolecraft.errors import InvalidAnswer
 from rolecraft.messages import Message
-from rolecraft.models._forms import flaws, form_of
+from rolecraft.models._forms import form_of, reason_of
 from rolecraft.models.base import Sampling, Session
-from rolecraft.models.by_field import Leaf, fill_fields, is_node
+from rolecraft.models.by_field import Leaf, bare_kind, fill_fields, is_node
 from rolecraft.models.near_json import NotJSON, repair
 from rolecraft.models.questions import Check, read_choice, texts_of
 
@@ -47,7 +46,7 @@ async def put_question(
         try:
             check(answer)
         except ValueError as error:
-            interview.refuse(problem := str(error))
+            interview.refuse(problem := reason_of(error))
         else:
             return answer
     raise InvalidAnswer(f"{session.model.name!r} was asked {retries + 1} times. {problem}")
@@ -78,7 +77,7 @@ class _Interview:
         return await self.value(leaf.kind, f"{leaf.path}{about}", default)
 
     async def value(self, kind: Any, name: str = "", default: Any = _NO_DEFAULT) -> Any:
-        bare, optional = _bare(kind)
+        bare, optional = bare_kind(kind)
         if is_node(bare):
             return await fill_fields(bare, self.leaf, retries=PATIENCE)
         if optional and default is _NO_DEFAULT:
@@ -92,7 +91,7 @@ class _Interview:
 
     async def plain(self, kind: Any, name: str, default: Any) -> Any:
         """One thing that fits on a line."""
-        bare, _ = _bare(kind)
+        bare, _ = bare_kind(kind)
         choices = tuple(texts_of(bare)) if get_origin(bare) is Literal else ()
         hint = "" if choices else _IN_WORDS.get(bare) or f"JSON: {form_of(bare).text}"
         left = "" if default is _NO_DEFAULT else f" [{_shown(default)}]"
@@ -107,7 +106,7 @@ class _Interview:
         return await self.until_valid(answer)
 
     async def items(self, kind: Any, name: str) -> list[Any]:
-        if is_node(_bare(kind)[0]):
+        if is_node(bare_kind(kind)[0]):
             found = []
             while await self.plain(bool, f"{name}: one more?", _NO_DEFAULT):
                 found.append(await self.value(kind))
@@ -139,10 +138,8 @@ class _Interview:
         for _ in range(PATIENCE + 1):
             try:
                 return await answer()
-            except ValidationError as error:
-                self.refuse(problem := flaws(error))
             except ValueError as error:
-                self.refuse(problem := str(error))
+                self.refuse(problem := reason_of(error))
         raise InvalidAnswer(
             f"{self.session.model.name!r} was asked {PATIENCE + 1} times. {problem}"
         )
@@ -159,17 +156,6 @@ def _read(kind: Any, text: str) -> Any:
         except (NotJSON, ValidationError):
             pass
         raise
-
-
-def _bare(kind: Any) -> tuple[Any, bool]:
-    """A type without its constraints and without `None`, and whether it may be `None`."""
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    if get_origin(kind) in (Union, UnionType):
-        others = [part for part in get_args(kind) if part is not NoneType]
-        if len(others) == 1:
-            return _bare(others[0])[0], True
-    return kind, False
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,8 @@ and a model may be asked node by node.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, NamedTuple, TypeGuard
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, TypeGuard, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -45,6 +46,17 @@ def json_name(name: str, field: FieldInfo) -> str:
 def kind_of(field: FieldInfo) -> Any:
     """The type of a field, with its constraints and description."""
     return Annotated[field.annotation, field]
+
+
+def bare_kind(kind: Any) -> tuple[Any, bool]:
+    """A type without its constraints and without `None`, and whether it may be `None`."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) in (Union, UnionType):
+        others = [part for part in get_args(kind) if part is not NoneType]
+        if len(others) == 1:
+            return bare_kind(others[0])[0], True
+    return kind, False
 
 
 async def fill_fields(

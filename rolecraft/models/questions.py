@@ -63,7 +63,9 @@ async def put_question(
             if check is not None:
                 check(answer)
         except ValueError as error:  # `_Unreadable`, and what `check` raises
-            problem = str(error)
+            from rolecraft.models._forms import reason_of
+
+            problem = reason_of(error)
         else:
             return answer
         prompt = f"That answer is not valid: {problem}"
