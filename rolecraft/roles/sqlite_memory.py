@@ -169,10 +169,11 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # on a full disk SQLite has ended it already
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def _add(connection: sqlite3.Connection, memories: Sequence[Remembered]) -> None:

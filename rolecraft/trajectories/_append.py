@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 import weakref
@@ -11,6 +13,15 @@ from rolecraft.errors import JournalError
 
 if sys.platform != "win32":
     import fcntl
+
+
+_WAY_OUT = {
+    errno.ENOSPC: "Make room, or record to another disk.",
+    errno.EDQUOT: "Make room, or record to another disk.",
+    errno.EACCES: "Record to a folder that this user may write to.",
+    errno.EPERM: "Record to a folder that this user may write to.",
+    errno.EROFS: "Record to a folder that can be written to.",
+}
 
 
 class AppendFile:
@@ -32,6 +43,7 @@ class AppendFile:
             raise self._error("cannot be opened", error) from error
         # Also closes, and with it unlocks, when the object is thrown away.
         self._close = weakref.finalize(self, os.close, self.fd)
+        self._process = os.getpid()
         self.closed = False
         try:
             lock(self.fd, wait=wait)
@@ -52,10 +64,19 @@ class AppendFile:
     def close(self) -> None:
         """Release the file and its lock. Harmless when called twice."""
         self.closed = True
-        self._close()
+        try:
+            self._close()
+        except OSError as error:  # a network's disk may say only now that it is full
+            raise self._error("cannot be closed", error) from error
 
     def append(self, data: bytes) -> None:
         """Write all of `data`, or nothing of it; after an error the file is closed."""
+        if os.getpid() != self._process:
+            raise JournalError(
+                self.path,
+                "it was opened by the process that this one was forked from, and two cannot write "
+                "it. Record to another file here.",
+            )
         try:
             # One call in all but a few cases, such as a disk that is almost full.
             written = os.write(self.fd, data)
@@ -69,7 +90,8 @@ class AppendFile:
                 then = "Everything before is safe"
             except OSError:
                 then = "Everything before is safe, a broken last line may follow"
-            self.close()
+            with contextlib.suppress(JournalError):  # the first error is the one to see
+                self.close()
             raise self._error(
                 f"{len(data)} bytes could not be written", error, f"{then}; the file is closed."
             ) from error
@@ -84,7 +106,8 @@ class AppendFile:
         self.size = size
 
     def _error(self, what: str, error: OSError, then: str = "") -> JournalError:
-        return JournalError(self.path, f"{what}: {error.strerror or error}. {then}".rstrip())
+        parts = [f"{what}: {error.strerror or error}.", then, _WAY_OUT.get(error.errno or 0, "")]
+        return JournalError(self.path, " ".join(filter(None, parts)))
 
 
 def lock(fd: int, *, wait: bool = False) -> None:

@@ -360,8 +360,22 @@ class Store:
                 "hold it all, and `Store.rebuild` reads them again."
             )
             raise StoreError(
-                f"The index `{self._name}` cannot be used ({str(error.orig).strip()}). {way_out}"
+                f"The index `{self._name}` cannot be used ({_first_cause(error)}). {way_out}"
             ) from error
+
+
+def _first_cause(error: sql.exc.DBAPIError) -> str:
+    """What the database said first.
+
+    When a disk is full, SQLite ends the whole transaction, and then complains that the part of it
+    that is to be taken back is not there.
+    """
+    said, at = error.orig, error.__context__
+    while at is not None:
+        if isinstance(at, sql.exc.DBAPIError):
+            said = at.orig
+        at = at.__context__
+    return str(said).strip()
 
 
 def _engine_for(where: Path | str) -> sql.Engine:
