@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterable
 
-_VOID = frozenset({"br", "hr", "img", "link", "meta"})
+_VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 """What HTML text cannot hold: control characters, lone surrogates, noncharacters."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from rolecraft.messages import ALL, NOBODY, SELF, USER
 from rolecraft.trajectories import Event, FailureFinding, Trajectory, Usage
+from rolecraft.trajectories.role_table import money
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Step:
     label: str
     text: str
     receivers: tuple[str, ...] = ()
+    minor: bool = False
+    """True for what the steps around it say too: that an action ended, as it should."""
 
 
 def steps(trajectory: Trajectory) -> list[Step]:
@@ -91,13 +94,6 @@ def task_of(trajectory: Trajectory) -> str:
     return first.content if first is not None and first.role == USER else ""
 
 
-def money(usd: float | None) -> str:
-    """A price in US dollars; `-` where it is unknown."""
-    if usd is None:
-        return "-"
-    return "$0" if usd == 0 else f"${usd:.2f}" if usd >= 1 else f"${usd:.6f}".rstrip("0")
-
-
 class _Routes:
     """Who gets what: addresses of roles, and what each one watches, from the header."""
 
@@ -136,7 +132,8 @@ def _step(event: Event, routes: _Routes) -> Step:
             label = "notes"
         elif SELF in event.to and not receivers:
             label = "says to itself"
-    return Step(event.seq, event.time, event.kind, event.role, label, text, receivers)
+    minor = event.kind == "action_result" and not event.data.get("cancelled")
+    return Step(event.seq, event.time, event.kind, event.role, label, text, receivers, minor)
 
 
 def _words(event: Event) -> tuple[str, str]:
@@ -151,6 +148,8 @@ def _words(event: Event) -> tuple[str, str]:
             return f"asks {data.get('model', 'a model')}{_cost(event.usage)}", content
         case "action":
             return f"starts {data.get('action', 'an action')}", _pairs(data.get("fields"))
+        case "action_result":
+            return "was cancelled" if data.get("cancelled") else "is done", ""
         case "tool_call":
             return f"calls {data.get('tool', 'a tool')}", _pairs(data.get("arguments"))
         case "tool_result":

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rolecraft.messages import USER
-from rolecraft.trajectories import FailureFinding, Trajectory
+from rolecraft.trajectories import FailureFinding, Trajectory, state_machines
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
 from rolecraft.viewer.markup import Child, Markup, element, join, table
 from rolecraft.viewer.page import page
@@ -16,10 +15,11 @@ from rolecraft.viewer.reading import (
     money,
     ordered,
     task_of,
-    texts,
-    usage_by_role,
 )
-from rolecraft.viewer.sequence import sequence_diagram
+from rolecraft.viewer.sequence import anchor, sequence_diagram
+from rolecraft.viewer.states import state_figure
+
+_MACHINES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +140,12 @@ def trajectory_page(
             *_signals(trajectory),
             element("h2", "Failures"),
             element("p", judged) if judged else None,
-            _findings(findings)
+            _findings(findings, linked=True)
             if findings is not None
             else element("p", "Nobody looked for failures.", class_="quiet"),
+            *_states(trajectory),
             element("h2", "What happened"),
-            sequence_diagram(trajectory, findings or ()),
+            sequence_diagram(trajectory, findings or (), anchors=True),
             _footer(made_by),
         ),
     )
@@ -169,26 +170,41 @@ def _example(example: Example) -> Markup:
 
 
 def _roles(trajectory: Trajectory) -> Markup:
-    described = {str(role.get("name")): role for role in described_roles(trajectory)}
-    usage = usage_by_role(trajectory)
+    """What each role is, did and cost; the last row is the sum."""
+    profiles = {str(role.get("name")): role.get("profile") for role in described_roles(trajectory)}
+    table_of_roles = trajectory.role_table()
     rows: list[list[Child]] = []
-    for name in dict.fromkeys([*described, *trajectory.roles]):
-        if name == USER:
-            continue
-        about, its = described.get(name, {}), usage.get(name)
+    for cells in table_of_roles.cells:
+        profile = profiles.get(cells[0]) if len(rows) < len(table_of_roles) else None
         rows.append(
             [
-                element("b", name),
-                str(about.get("profile") or ""),
-                ", ".join(texts(about.get("actions"))),
-                its.calls if its else 0,
-                its.prompt_tokens if its else 0,
-                its.completion_tokens if its else 0,
-                money(its.usd) if its else "-",
+                join(
+                    [
+                        element("b", cells[0]),
+                        element("div", str(profile), class_="quiet") if profile else None,
+                    ]
+                ),
+                *cells[1:],
             ]
         )
-    head = ["role", "profile", "actions", "calls", "tokens in", "tokens out", "price"]
-    return table(head, rows, numeric=3)
+    return table(table_of_roles.HEAD, rows, numeric=1)
+
+
+def _states(trajectory: Trajectory) -> list[Markup]:
+    """A drawing of each role that did anything; folded away where they are many."""
+    figures = [
+        state_figure(machine)
+        for machine in state_machines(trajectory).values()
+        if machine.transitions
+    ]
+    if not figures:
+        return []
+    drawings = element("div", *figures, class_="machines")
+    if len(figures) > _MACHINES_AT_ONCE:
+        drawings = element(
+            "details", element("summary", f"The states of {len(figures)} roles"), drawings
+        )
+    return [element("h2", "What each role did"), drawings]
 
 
 def _signals(trajectory: Trajectory) -> list[Markup]:
@@ -209,7 +225,8 @@ def _present(findings: Iterable[FailureFinding]) -> list[FailureFinding]:
     return [finding for finding in findings if finding.verdict == "present"]
 
 
-def _findings(findings: Sequence[FailureFinding]) -> Markup:
+def _findings(findings: Sequence[FailureFinding], *, linked: bool = False) -> Markup:
+    """A table of the failures that are present; `linked` to the events that the page shows."""
     present = _present(findings)
     if not present:
         return element("p", "No failure was found.", class_="quiet")
@@ -217,7 +234,7 @@ def _findings(findings: Sequence[FailureFinding]) -> Markup:
         [
             element("mark", finding.mode),
             finding.role,
-            ",\u00a0".join(map(str, finding.events)),
+            join((_event(seq, linked=linked) for seq in finding.events), ", "),
             join(
                 [
                     element("q", finding.quote) if finding.quote else None,
@@ -229,6 +246,10 @@ def _findings(findings: Sequence[FailureFinding]) -> Markup:
         for finding in present
     ]
     return table(["failure", "role", "events", "evidence", "found by"], rows)
+
+
+def _event(seq: int, *, linked: bool) -> Child:
+    return element("a", f"{seq}", href=f"#{anchor(seq)}") if linked else seq
 
 
 def _problems(trajectory: Trajectory) -> list[Markup]:

@@ -12,10 +12,14 @@ from rolecraft.trajectories import FailureFinding, Trajectory
 from rolecraft.viewer.markup import Markup, element, join
 from rolecraft.viewer.reading import Step, findings_by_event, participants, shorten, steps
 
-MAX_STEPS = 2000
+MAX_STEPS = 10_000
 """A page with more is slow in a browser; the page says how many are left out."""
 _FOLD = 600
 """Texts longer than this, in characters, fold away behind their beginning."""
+_LONG = 300
+"""A run of more steps is shown with its messages only, at first."""
+_NARROW = 6
+"""So many lanes fit on a page beside each other."""
 
 
 def sequence_diagram(
@@ -23,45 +27,63 @@ def sequence_diagram(
     findings: Iterable[FailureFinding] = (),
     *,
     max_steps: int = MAX_STEPS,
+    anchors: bool = False,
 ) -> Markup:
-    """Messages as arrows, everything else as notes on the lane of whoever did it."""
+    """Messages as arrows, everything else as notes on the lane of whoever did it.
+
+    A box to tick leaves only the messages, and what failed. With `anchors`, once on a page, links
+    can lead to `#` and `anchor(seq)` of an event.
+    """
     everything = steps(trajectory)
     if not everything:
         return element("p", "This trajectory has no events.", class_="quiet")
-    lanes = participants(everything) or ["environment"]
     failures = findings_by_event(findings)
+    shown = [step for step in everything if not step.minor or step.seq in failures]
+    lanes = participants(everything) or ["environment"]
     rows: list[Markup] = []
     time = None
-    for step in everything[:max_steps]:
+    for step in shown[:max_steps]:
         if step.time != time and step.time > 0:
             rows.append(element("li", f"round {step.time}", class_="round"))
         time = step.time
-        rows.append(_row(step, lanes, failures.get(step.seq, ())))
-    more = len(everything) - max_steps
+        rows.append(_row(step, lanes, failures.get(step.seq, ()), anchored=anchors))
+    more = len(shown) - max_steps
     left_out = f"{more} more events are not drawn; `rolecraft show` prints them all."
-    return join(
-        [
+    names = element("div", *(element("b", lane, title=lane) for lane in lanes), class_="lanes")
+    wide = "" if len(lanes) > _NARROW else " narrow"
+    return element(
+        "div",
+        _messages_only(shown[:max_steps]),
+        element(
+            "div",
             element(
-                "div",
-                element(
-                    "div",
-                    element(
-                        "div",
-                        *(element("b", lane, title=lane) for lane in lanes),
-                        class_="lanes",
-                    ),
-                    element("ol", *rows),
-                    class_="sequence",
-                    style=f"--lanes:{len(lanes)}",
-                ),
-                class_="scroll",
+                "div", names, element("ol", *rows), class_="sequence", style=f"--lanes:{len(lanes)}"
             ),
-            element("p", left_out, class_="quiet") if more > 0 else None,
-        ]
+            class_=f"scroll{wide}",
+        ),
+        element("p", left_out, class_="quiet") if more > 0 else None,
+        class_="run",
     )
 
 
-def _row(step: Step, lanes: Sequence[str], failures: Sequence[FailureFinding]) -> Markup:
+def anchor(seq: int) -> str:
+    """The id of an event on a page with `anchors`."""
+    return f"event-{seq}"
+
+
+def _messages_only(shown: Sequence[Step]) -> Markup | None:
+    """A box to tick, unless there is nothing that it would leave out."""
+    messages = sum(step.kind == "message" for step in shown)
+    if messages in (0, len(shown)):
+        return None
+    text = f" only the {messages:,} messages of {len(shown):,} steps, and what failed"
+    box = element("input", type="checkbox", checked=len(shown) > _LONG)
+    return element("label", box, text, class_="only")
+
+
+def _row(
+    step: Step, lanes: Sequence[str], failures: Sequence[FailureFinding], *, anchored: bool
+) -> Markup:
     marks = join(element("mark", failure.mode, title=failure.reason) for failure in failures)
     receivers = [lanes.index(name) for name in step.receivers]
     if step.kind == "message" and receivers and step.role in lanes:
@@ -72,6 +94,7 @@ def _row(step: Step, lanes: Sequence[str], failures: Sequence[FailureFinding]) -
         "li",
         element("span", f"{step.seq}", class_="seq"),
         body,
+        id=anchor(step.seq) if anchored else None,
         class_=f"failed {step.kind}" if failures else step.kind,
     )
 

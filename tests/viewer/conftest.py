@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-VOID = {"br", "hr", "img", "link", "meta"}
+VOID = {"br", "hr", "img", "input", "link", "meta"}
 
 
 @dataclass

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rolecraft.trajectories import Event, FailureFinding, Signal, Trajectory, Usage, signal_event
+from rolecraft.trajectories import (
+    Event,
+    FailureFinding,
+    Signal,
+    Timing,
+    Trajectory,
+    Usage,
+    signal_event,
+)
 from rolecraft.trajectories.events import EVENT_KINDS, Artifact
 from rolecraft.viewer.markup import escape
 from rolecraft.viewer.page import write_page
@@ -89,11 +97,11 @@ FINDINGS = st.lists(
 TAGS = """
 html head meta title style body main h1 h2 h3 p dl div dt dd table thead tbody tr th td b ol li
 span u i em mark q ul details summary footer code section figure figcaption svg line text polyline
-rect
+rect g path polygon circle tspan label input a
 """
 ATTRIBUTES = """
 lang charset name content http-equiv class style title role viewbox points x y x1 x2 y1 y2 dy
-text-anchor width height rx aria-label aria-hidden scope
+text-anchor width height rx aria-label aria-hidden scope d cx cy r id href type checked
 """
 STYLE = re.compile(r"(--lanes:\d+|((^|;)(left|width|margin-left):[\d.]+%)+)")
 
@@ -104,6 +112,8 @@ def check_harmless(document) -> None:
     for _, name, value in document.attributes:
         if name == "style":
             assert STYLE.fullmatch(value), value
+        if name in ("id", "href"):
+            assert re.fullmatch(r"#?event-\d+", value), value
 
 
 def shown(text: str) -> str:
@@ -161,6 +171,39 @@ def test_a_journal_may_have_any_json_where_something_else_is_expected(kind, data
     trajectory = Trajectory("t", about, [heard, Event(kind, role="A", data=data, cause=0, seq=1)])
     trajectory_page(trajectory)
     assert [step.seq for step in steps(trajectory)] == [0, 1]
+
+
+def test_a_page_has_what_each_role_did_and_what_it_cost(read_html):
+    events = [
+        Event("message", role="user", content="go", to=("Ann",)),
+        Event("action", role="Ann", data={"action": "Draft"}, cause=0),
+        Event("model_call", role="Ann", data={"attempts": 3}, usage=Usage(1200, 3, 0.5), cause=1),
+        Event("action_result", role="Ann", cause=1),
+    ]
+    for seq, event in enumerate(events):
+        event.seq = seq
+    about = {"roles": [{"name": "Ann", "profile": "writer", "actions": ["Draft", "Check"]}]}
+    run = Trajectory("t", about, events, timings={2: Timing(2.5, 1.0), 3: Timing(3.0, 1.5)})
+    document = read_html(trajectory_page(run))
+    assert "Annwriter111,2003$0.5201.5 s" in document.text
+    assert "Check never" in document.text
+    assert "svg" in document.tags
+
+
+def test_the_states_of_many_roles_fold_away(read_html):
+    events = [
+        Event("action", role=f"R{seq}", data={"action": "Draft"}, seq=seq) for seq in range(20)
+    ]
+    document = read_html(trajectory_page(Trajectory("t", {}, events)))
+    assert "The states of 20 roles" in document.text
+
+
+def test_findings_lead_to_the_events_that_they_name(read_html):
+    event = Event("message", role="A", content="hi", to=("<all>",), seq=0)
+    finding = FailureFinding("derailment", "present", events=(0,))
+    document = read_html(trajectory_page(Trajectory("t", {}, [event]), [finding]))
+    assert ("a", "href", "#event-0") in document.attributes
+    assert ("li", "id", "event-0") in document.attributes
 
 
 def page_of(**changes) -> str:

@@ -98,6 +98,35 @@ def test_a_long_text_folds_away_and_is_still_whole(read_html):
     assert text in read_html(html).text
 
 
+def long_run(messages: int) -> Trajectory:
+    events = []
+    for number in range(messages):
+        events.append(Event("action", role="A", data={"action": "Write"}, seq=3 * number))
+        events.append(Event("action_result", role="A", cause=3 * number, seq=3 * number + 1))
+        said = Event("message", role="A", content=f"m{number}", to=("B",), seq=3 * number + 2)
+        events.append(said)
+    return Trajectory("t", {}, events)
+
+
+def test_a_long_run_is_shown_with_its_messages_only_at_first(read_html):
+    """A box without a script: ticked, the style sheet hides what is no message."""
+    assert "checked>" not in sequence_diagram(long_run(10))
+    html = sequence_diagram(long_run(1000))
+    read_html(html)
+    assert "checked>" in html
+    assert "only the 1,000 messages of 2,000 steps" in html
+
+
+def test_the_end_of_an_action_is_drawn_only_where_it_says_something_new():
+    """What came of it is in the message that follows; a cancellation is nowhere else."""
+    run = long_run(1)
+    assert "is done" not in sequence_diagram(run)
+    finding = FailureFinding("derailment", "present", events=(1,))
+    assert "is done" in sequence_diagram(run, [finding])
+    run.events[1].data["cancelled"] = True
+    assert "was cancelled" in sequence_diagram(run)
+
+
 def test_an_empty_trajectory_is_said_to_be_empty():
     assert "no events" in sequence_diagram(Trajectory("t"))
 
