@@ -177,7 +177,8 @@ class ActsWhenSure(Role):
 
     async def _act(self) -> Message | None:
         message = await super()._act()
-        if message is not None and isinstance(message.instruct_content, Estimate):
+        said = message.instruct_content if message is not None else None
+        if message is not None and self._decides and isinstance(said, Estimate):
             message.send_to = NOBODY
         return message
 

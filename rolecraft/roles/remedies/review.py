@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from rolecraft.actions import Action
 from rolecraft.errors import UsageError
-from rolecraft.messages import MESSAGE_TO_ALL, Message
+from rolecraft.messages import MESSAGE_TO_ALL, Message, addresses_of
 from rolecraft.roles.role import Role
 
 if TYPE_CHECKING:
@@ -165,8 +165,6 @@ class Reviewed(Role):
             )
         self._plan = self.rc.cursor.actions
         self._reacts_to_reviews = False
-        self._revised = 0
-        self._reviews: dict[str, Review] = {}
         self._task: Message | None = None
 
     @property
@@ -179,42 +177,61 @@ class Reviewed(Role):
     @property
     def work(self) -> Message:
         """The work in its latest form. Raises `UsageError` before there is one."""
-        works = self.rc.memory.get_by_actions((self.submits, ReviseWork))
-        if not works:
+        if not self._works:
             raise UsageError(f"Role {self.name!r} has done no `{self.submits.__name__}` yet.")
-        return works[-1]
+        return self._works[-1]
 
     def revise(self, comments: Sequence[Comment]) -> Sequence[Action]:
         """The actions that meet these comments. Override it where the work has parts."""
         return [ReviseWork(comments=comments)]
 
     async def react(self) -> Message | None:
-        reviews = {
-            message.sent_from: message.instruct_content
-            for message in self.rc.news
-            if isinstance(message.instruct_content, Review)
-        }
-        if not reviews:
-            self._task, self._revised, self._reviews = self.rc.news[-1], 0, {}
+        news = self.rc.news
+        if not any(isinstance(message.instruct_content, Review) for message in news):
+            self._task = news[-1]
             if self._reacts_to_reviews:
                 self.set_actions(self._plan)
                 self._reacts_to_reviews = False
             return await super().react()
-        self._reviews.update(reviews)
         if not self._reviews.keys() >= set(self.reviewers):
             return None  # the others are still reading
         self.set_actions(self._next_actions())
-        self._reviews, self._reacts_to_reviews = {}, True
+        self._reacts_to_reviews = True
         return await self._react()
 
     def _next_actions(self) -> Sequence[Action]:
         reviews = [self._reviews[name] for name in self.reviewers]
-        if all(review.accepted for review in reviews):
-            return [Deliver(accepted=True, revisions=self._revised)]
-        if self._revised >= self.revisions:
-            return [Deliver(accepted=False, revisions=self._revised)]
-        self._revised += 1
+        revised = len(self._works) - 1
+        accepted = all(review.accepted for review in reviews)
+        if accepted or revised >= self.revisions:
+            return [Deliver(accepted=accepted, revisions=revised)]
         return self.revise([comment for review in reviews for comment in review.comments])
+
+    # What follows from memory needs no counting, and stays right when a turn is taken again.
+
+    @property
+    def _works(self) -> list[Message]:
+        """The versions of the work for this task."""
+        kinds = addresses_of((self.submits, ReviseWork))
+        return [
+            message
+            for message in self._since(self.task)
+            if message.cause_by in kinds and message.sent_from == self.name
+        ]
+
+    @property
+    def _reviews(self) -> dict[str, Review]:
+        """The reviews of the latest version, by reviewer."""
+        return {
+            message.sent_from: message.instruct_content
+            for message in self._since(self.work)
+            if isinstance(message.instruct_content, Review)
+        }
+
+    def _since(self, start: Message) -> list[Message]:
+        history = self.rc.history
+        at = next((at for at, message in enumerate(history) if message.id == start.id), 0)
+        return history[at:]
 
     async def _act(self) -> Message | None:
         message = await super()._act()
