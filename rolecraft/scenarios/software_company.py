@@ -15,7 +15,7 @@ from rolecraft.environments.task import Task
 from rolecraft.models import Limits
 from rolecraft.rewards import Signals, reward
 from rolecraft.roles import Role
-from rolecraft.roles.ready.software_company import cyclic_company
+from rolecraft.roles.ready.software_company import HIERARCHY, cyclic_company
 from rolecraft.roles.ready.software_company import software_company as company
 from rolecraft.scenarios.scenario import Scenario
 
@@ -32,11 +32,15 @@ ROUNDS = 30
 
 
 class CyclicProgramEnvironment(ProgramEnvironment):
-    """The run ends with the CTO's sign-off, or unfinished after `ROUNDS` rounds."""
+    """The run ends (`finished`) when the head of the company signs off, and only then.
+
+    `ROUNDS` rounds (or those of `limits`) are its bound; a run that reaches it ends as `rounds`.
+    """
 
     def __init__(self, task: Task, roles: Iterable[Role] = (), **options: Any) -> None:
         if options.get("limits") is None:
             options["limits"] = Limits(rounds=ROUNDS)
+        options.setdefault("may_finish", HIERARCHY.heads)
         super().__init__(task, roles, **options)
 
 

@@ -21,6 +21,7 @@ from rolecraft.roles.ready.software_company.planning import (
     WritePRD,
     WriteTasks,
 )
+from rolecraft.roles.ready.software_company.protocol import COMPANY, CYCLIC_COMPANY, HIERARCHY
 from rolecraft.roles.ready.software_company.qa_engineer import (
     QaEngineer,
     ReportBugs,
@@ -29,7 +30,10 @@ from rolecraft.roles.ready.software_company.qa_engineer import (
 )
 
 __all__ = [
+    "COMPANY",
     "CTO",
+    "CYCLIC_COMPANY",
+    "HIERARCHY",
     "Architect",
     "BugReport",
     "CodeSummary",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rolecraft.actions import Action, UserRequirement
-from rolecraft.actions import Action as Finish
+from rolecraft.actions import Action, Finish, UserRequirement
 from rolecraft.messages import Message
 from rolecraft.roles.memory import History
 from rolecraft.roles.ready.software_company.documents import (

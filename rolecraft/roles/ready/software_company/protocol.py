@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rolecraft.actions import UserRequirement
+from rolecraft.actions import Finish, UserRequirement
 from rolecraft.messages import Message
-from rolecraft.roles.ready.software_company.cto import ReviewProduct, SignOff
+from rolecraft.roles.ready.software_company.cto import ReviewProduct
 from rolecraft.roles.ready.software_company.documents import (
     BugReport,
     CodeSummary,
@@ -121,8 +121,8 @@ CYCLIC_COMPANY = MessageProtocol(
             consistent=files_exist,
         ),
         May("CTO", ReviewProduct, Verdict, answers=[RunTests, ReportBugs], consistent=approved),
-        May("CTO", SignOff, answers=[RunTests, ReportBugs], consistent=tests_pass),
+        May("CTO", Finish, answers=[RunTests, ReportBugs], consistent=tests_pass),
     ],
-    checks=[SuperiorCloses(HIERARCHY, opens=[WriteCode], closes=[SignOff])],
+    checks=[SuperiorCloses(HIERARCHY, opens=[WriteCode], closes=[Finish])],
 )
 """The cyclic form: what is found wrong is answered, QA mends no code, and the CTO closes."""
