@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rolecraft import Model, Run, Scenario, Team, Trajectory
 from rolecraft.models import resolve_model
@@ -34,11 +34,19 @@ def main(team: Callable[..., Team], *, task: str) -> Run:
     return run
 
 
-def play(scenario: Scenario, *, stand_in: Model) -> Trajectory:
-    """Play the task that `--seed` draws, with `--model` or the stand-in; what happened."""
+def play(scenario: Scenario | Mapping[str, Scenario], *, stand_in: Model) -> Trajectory:
+    """Play the task that `--seed` draws, with `--model` or the stand-in; what happened.
+
+    Of several scenarios `--form` names the one, the first unless given.
+    """
     parser = _parser()
     parser.add_argument("--seed", type=int, default=0, help="which task to draw (0)")
+    if not isinstance(scenario, Scenario):
+        first, *_ = scenario
+        parser.add_argument("--form", choices=list(scenario), default=first, help=f"({first})")
     options = parser.parse_args()
+    if not isinstance(scenario, Scenario):
+        scenario = scenario[options.form]
 
     async def work() -> Trajectory:
         model = _model(options) or stand_in

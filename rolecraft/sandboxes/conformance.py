@@ -57,6 +57,12 @@ class SandboxConformance:
             done = await sandbox.run(look, files={"a/b.txt": b"content\n"})
             assert done.stdout == "content\n./a/b.txt\n", done.stderr
 
+    async def test_the_same_run_reads_the_same(self) -> None:
+        code = "import os; print(os.path.abspath('here')); raise ValueError('no')"
+        first, second = str(await self.python(code)), str(await self.python(code))
+        assert first == second
+        assert "ValueError: no\n[exit code 1]" in first
+
     async def test_paths_that_lead_out_are_refused(self) -> None:
         for name in ("/etc/x", "../x", "a/../../x", ""):
             with _raises(UsageError, "relative"):

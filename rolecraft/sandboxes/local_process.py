@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rolecraft.errors import SandboxError
@@ -40,7 +41,7 @@ class LocalProcess:
         limited = [*kernel_limits(prlimit, limits), "--"] if prlimit is not None else []
         folder = await asyncio.to_thread(_fill, contents)
         try:
-            return await run_watched(
+            done = await run_watched(
                 [*limited, *command],
                 stdin=as_bytes(stdin),
                 limits=limits,
@@ -51,6 +52,12 @@ class LocalProcess:
                     "LANG": "C.UTF-8",
                 },
                 cwd=folder,
+            )
+            # The folder has another name at every run, which must not be all that differs.
+            return replace(
+                done,
+                stdout=done.stdout.replace(f"{folder}/", ""),
+                stderr=done.stderr.replace(f"{folder}/", ""),
             )
         except FileNotFoundError as error:
             raise SandboxError(f"`{error.filename}` cannot be run: there is none.") from error

@@ -28,6 +28,14 @@ from rolecraft.roles.remedies.review import (
     ReviewWork,
     ReviseWork,
 )
+from rolecraft.roles.remedies.voting import (
+    Tally,
+    Ties,
+    UntilVerified,
+    Verification,
+    Vote,
+    majority,
+)
 
 __all__ = [
     "Abstain",
@@ -49,5 +57,11 @@ __all__ = [
     "ReviseWork",
     "Saying",
     "SuperiorCloses",
+    "Tally",
+    "Ties",
+    "UntilVerified",
+    "Verification",
     "Violation",
+    "Vote",
+    "majority",
 ]

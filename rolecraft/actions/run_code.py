@@ -1,0 +1,71 @@
+"""Running the Python code that a role wrote: in a sandbox, and on the record.
+
+Every program is one run of its own: what an earlier one defined is not there.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING
+
+from rolecraft.actions.action import Action
+from rolecraft.actions.record import Records
+from rolecraft.sandboxes import Bubblewrap, Execution, Sandbox, SandboxLimits
+from rolecraft.sandboxes.base import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rolecraft.messages import Message
+
+_BLOCK = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?:python3?|py)\b[^\n]*\n"
+    r"(?P<code>.*?)"
+    r"(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+NO_CODE = "There is no block of Python code in this message."
+NO_OUTPUT = "(The program printed nothing.)"
+
+
+def python_in(text: str) -> str:
+    """The Python of a message: its fenced blocks that say so, one after the other; else nothing.
+
+    A block that is never closed counts: a model that was cut off is told of the error in it.
+    """
+    blocks = [textwrap.dedent(found["code"]).strip("\n") for found in _BLOCK.finditer(text)]
+    return "\n\n".join(block for block in blocks if block.strip())
+
+
+async def run_python(
+    code: str,
+    *,
+    sandbox: Sandbox | None = None,
+    limits: SandboxLimits = DEFAULT_LIMITS,
+    record: Records | None = None,
+) -> Execution:
+    """Run a program in `sandbox`, a `Bubblewrap` unless one is given.
+
+    `record` is the action or role in whose name the tool call `run_python` is recorded. Raises
+    `SandboxError` if there is no sandbox; a program that fails is a result.
+    """
+    sandbox = sandbox or Bubblewrap()
+    done = await sandbox.run(["python3", "-I", "main.py"], files={"main.py": code}, limits=limits)
+    if record is not None:
+        record.record_tool_call("run_python", {"code": code}, done, ok=done.ok)
+    return done
+
+
+class RunPython(Action):
+    """Run the Python code of the last message and say what it printed."""
+
+    sandbox: Sandbox | None = None
+    limits: SandboxLimits = DEFAULT_LIMITS
+
+    async def run(self, history: Sequence[Message]) -> str:
+        code = python_in(history[-1].content)
+        if not code:
+            return NO_CODE
+        done = await run_python(code, sandbox=self.sandbox, limits=self.limits, record=self)
+        return str(done) or NO_OUTPUT
