@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rolecraft.trajectories import FailureFinding, Trajectory, state_machines
+from rolecraft.trajectories.role_table import money
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
 from rolecraft.viewer.markup import Child, Markup, element, join, table
 from rolecraft.viewer.page import page
 from rolecraft.viewer.reading import (
     count,
     described_roles,
-    money,
     ordered,
     task_of,
 )

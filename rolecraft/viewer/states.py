@@ -101,8 +101,8 @@ def _drawing(machine: StateMachine) -> Markup:
     drawn += [_dot(centre, _y(end), "ring"), _dot(centre, _y(end), "start", _DOT - 3)]
     across = round(centre + width / 2 + max(right.values(), default=0) * _LANE + 2 * _MARGIN)
     down = _y(end) + _MARGIN
-    size = {"width": across, "height": down, "viewBox": f"0 0 {across} {down}"}
-    return element("svg", *drawn, role="img", **size)
+    area = f"0 0 {across} {down}"
+    return element("svg", *drawn, role="img", width=across, height=down, viewBox=area)
 
 
 def _lanes(ways: Iterable[_Way]) -> dict[_Way, int]:
