@@ -2,32 +2,50 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.models.base import Completion, FinishReason, Model, Sampling, Session, Tool
-from rolecraft.models.budget import Budget, Limits
+from rolecraft.models.base import (
+    RESET,
+    Completion,
+    FinishReason,
+    Model,
+    Sampling,
+    Session,
+    Tool,
+)
+from rolecraft.models.budget import Budget
 from rolecraft.models.doubles import FunctionModel, ModelCall, ScriptedModel
+from rolecraft.models.limits import Crossing, Decision, HandOver, Limits, MoreRoom, UseModel
 from rolecraft.models.switch import allow_real_models, forbid_real_models
 
 if TYPE_CHECKING:
+    from rolecraft.models.human import HumanModel, Question
     from rolecraft.models.litellm_model import LiteLLMModel
     from rolecraft.models.resolve import resolve_model
     from rolecraft.models.retries import Retries
     from rolecraft.models.transformers_model import TransformersModel
 
 __all__ = [
+    "RESET",
     "Budget",
     "Completion",
+    "Crossing",
+    "Decision",
     "FinishReason",
     "FunctionModel",
+    "HandOver",
+    "HumanModel",
     "Limits",
     "LiteLLMModel",
     "Model",
     "ModelCall",
+    "MoreRoom",
+    "Question",
     "Retries",
     "Sampling",
     "ScriptedModel",
     "Session",
     "Tool",
     "TransformersModel",
+    "UseModel",
     "allow_real_models",
     "forbid_real_models",
     "resolve_model",
@@ -35,7 +53,9 @@ __all__ = [
 
 # Modules that are imported when one of their names is first used.
 _LAZY = {
+    "HumanModel": "human",
     "LiteLLMModel": "litellm_model",
+    "Question": "human",
     "Retries": "retries",
     "TransformersModel": "transformers_model",
     "resolve_model": "resolve",

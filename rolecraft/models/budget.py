@@ -17,7 +17,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -295,25 +295,30 @@ class Budget:
 
     async def _take(self, model: Model, hold: Hold, role: str, note: Note | None) -> None:
         """Add `hold` to what is held, once there is room and time."""
-        while True:
-            if self.limits_seconds:
-                await self.check_time(_call_of(model), role=role, note=note)
-            try:
-                if self._has_room(model, hold, role) and not self._chain[-1]._queue:
-                    break
-                async with asyncio.timeout(self.seconds_left):
-                    await self._turn(model, hold, role)
-                break
-            except Crossed as crossed:
-                await crossed.settle(note)
-            except TimeoutError:
-                pass  # waited until the time was up, which is found out above
+        with self.running() if self.limits_seconds else nullcontext():
+            while not await self._ready(model, hold, role, note):
+                pass
         for budget in self._chain:
             held = budget._held
             held.usd += hold.usd
             held.tokens += hold.tokens
             held.calls += hold.calls
             held.alone = held.alone or hold.alone
+
+    async def _ready(self, model: Model, hold: Hold, role: str, note: Note | None) -> bool:
+        """Wait for room; False to look again, because a limit was raised or time is up."""
+        if self.limits_seconds:
+            await self.check_time(_call_of(model), role=role, note=note)
+        try:
+            if not self._has_room(model, hold, role) or self._chain[-1]._queue:
+                async with asyncio.timeout(self.seconds_left):
+                    await self._turn(model, hold, role)
+        except TimeoutError:
+            return False
+        except Crossed as crossed:
+            await crossed.settle(note)
+            return False
+        return True
 
     async def _turn(self, model: Model, hold: Hold, role: str) -> None:
         """Wait until this call is the first in the queue and there is room for it."""
