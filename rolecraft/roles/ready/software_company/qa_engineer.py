@@ -151,20 +151,21 @@ def _faults(findings: list[Finding]) -> list[str]:
 
 def read_report(execution: Execution) -> TestReport:
     """What `unittest` says at the end of its output. No end of it is a failure."""
-    output = str(execution)
-    if len(output) > 8000:
-        output = f"{output[:2000]}\n[…]\n{output[-6000:]}"
     ran = re.findall(r"^Ran (\d+) tests?", execution.stderr, re.MULTILINE)
-    bad = re.findall(r"^FAILED \((.*)\)$", execution.stderr, re.MULTILINE)
-    total = int(ran[-1]) if ran else 0
-    wrong = sum(
-        int(n)
-        for n in re.findall(r"(?:failures|errors|unexpected successes)=(\d+)", "".join(bad[-1:]))
-    )
-    if not wrong and not (execution.ok and total):
+    end = re.findall(r"^(?:OK|FAILED)(?: \((.*)\))?$", execution.stderr, re.MULTILINE)
+    found = re.findall(r"(\w[a-z ]*)=(\d+)", end[-1] if end else "")
+    counts = {name: int(count) for name, count in found}
+    wrong = sum(counts.get(name, 0) for name in ("failures", "errors", "unexpected successes"))
+    if not wrong and not (execution.ok and ran and int(ran[-1])):
         wrong = 1  # stopped on the way, or no test was there
+    passed = int(ran[-1]) - wrong - counts.get("skipped", 0) if ran else 0
+    return TestReport(passed=max(passed, 0), failed=wrong, output=_shortened(str(execution)))
+
+
+def _shortened(output: str) -> str:
+    """Both ends of an output, without the time that it took, which is another at every run."""
     output = re.sub(r"^(Ran \d+ tests?) in [\d.]+s", r"\1", output, flags=re.MULTILINE)
-    return TestReport(passed=max(total - wrong, 0), failed=wrong, output=output)
+    return output if len(output) <= 8000 else f"{output[:2000]}\n[…]\n{output[-6000:]}"
 
 
 def _last_line(output: str) -> str:
