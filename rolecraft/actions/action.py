@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rolecraft.actions._left import Before
     from rolecraft.actions.owner import Owner
     from rolecraft.models.base import Model, Session
-    from rolecraft.trajectories.recorder import Log
+    from rolecraft.trajectories.recorder import Turn
     from rolecraft.trajectories.runs import ActionRun
 
 
@@ -49,7 +49,7 @@ class Running:
     """Its start. `event.seq` is the cause of what happens in the action, also after the round."""
     path: str
     """The third run of a role is "3", the first that runs within that one "3.1"."""
-    log: Log
+    log: Turn
     past: ActionRun | None = None
     """What a record says of this run, where the role follows one."""
     reply_ends: bool = False
@@ -215,8 +215,8 @@ class Action(Asks, Records, Declared):
         """The result that `_end_event` recorded. Raises `NotRestorable`."""
         if "lost" in end.data:
             raise NotRestorable(
-                f"Action `{self.name}` has returned a `{end.data['lost']}`, which the record cannot "
-                f"hold, so its run cannot be served from it. Return a str, a `Message`, a pydantic "
+                f"Action `{self.name}` has returned a `{end.data['lost']}`, which the record "
+                f"cannot hold, so its run cannot be served from it. Return a str, a `Message`, a pydantic "
                 f"model, a dataclass or a JSON value; or, if it may be done again, set "
                 f"`repeat = 'freely'`."
             )
@@ -271,9 +271,7 @@ def _recorded(run: Callable[..., Any]) -> Callable[..., Any]:
     return recorded
 
 
-async def _run(
-    run: Callable[..., Any], self: Action, args: Any, kwargs: Any, now: Running
-) -> Any:
+async def _run(run: Callable[..., Any], self: Action, args: Any, kwargs: Any, now: Running) -> Any:
     owner = now.owner
     token = None
     try:

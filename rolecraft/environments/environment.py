@@ -116,7 +116,9 @@ class Environment:
         self._routes: dict[str, list[Role]] = {}
         self._recorder: Recorder | None = None
         self._journal: Journal | None = None
-        self._pending: PendingFile | None = None
+        self.on_delta: Callable[[str, str, str], None] | None = None
+        """Hears pieces of answers: role, conversation, text."""
+        self.backlog: PendingFile | None = None
         self._waiting: list[Message] = []
         self._finished: Message | None = None
         self._last_actor = ""
@@ -282,6 +284,13 @@ class Environment:
                 return reason
         return "idle"
 
+    def retry(self) -> list[str]:
+        """Let roles whose turns failed take up again what they had been told; their names."""
+        names = [name for name, role in self.roles.items() if role.take_up_again()]
+        if names:
+            self.record(Event("resume", data={"retry": names}))
+        return names
+
     def _check_free(self) -> None:
         if self.in_round:
             raise UsageError(f"Environment {self.id!r} is already running; wait for it to finish.")
@@ -330,8 +339,8 @@ class Environment:
         failures = {
             role.name: error for role, error in zip(ready, errors, strict=True) if error is not None
         }
-        for name in failures:  # what it was told is not lost: it takes it up again
-            self.roles[name].put_back_news()
+        for name in failures:
+            self.roles[name].missed()
         for name in [name for name, error in failures.items() if isinstance(error, ApprovalNeeded)]:
             self.roles[name].rc.waits = True
             del failures[name]
@@ -348,8 +357,8 @@ class Environment:
         waiting, self._waiting = self._waiting, []
         for message in waiting:
             self.deliver(message)
-        if self._pending is not None:
-            self._pending.clear()
+        if self.backlog is not None:
+            self.backlog.clear()
 
     def _raise(self, failures: dict[str, BaseException]) -> None:
         """Raise what the first role raised; its notes name the others.
@@ -372,6 +381,11 @@ class Environment:
         if self._recorder is None:
             self._recorder = self._open()
         return self._recorder
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was recorded."""
+        return self._recorder is not None
 
     @property
     def trajectory(self) -> Trajectory:
@@ -405,7 +419,7 @@ class Environment:
                     f"holds: `await team.recover({str(self.journal)!r})`."
                 )
             recorder = Recorder(self._journal)
-            recorder.backlog = self._pending = PendingFile(self.journal)
+            recorder.backlog = self.backlog = PendingFile(self.journal)
         recorder.observers = self.observers
         for role in self.roles.values():
             role.rc.log = recorder
@@ -435,6 +449,8 @@ class Environment:
     def stop(self, reason: StopReason) -> None:
         """Record why the run ended."""
         self.record(Event("stop", data={"reason": reason, "rounds": self.rounds}))
+        if self.backlog is not None:
+            self.backlog.close()
 
     def broke_off(self, error: BaseException) -> None:
         """Record an exception as the end of the run, and itself if no role has recorded it."""
@@ -450,8 +466,8 @@ class Environment:
         """Close the journal. Harmless when called twice."""
         if self._journal is not None:
             self._journal.close()
-        if self._pending is not None:
-            self._pending.close()
+        if self.backlog is not None:
+            self.backlog.close()
 
     def reset(self) -> None:
         """Be again what the environment and its roles were before the first event.
@@ -465,7 +481,7 @@ class Environment:
             return
         roles = list(self.roles.values())
         self.__dict__.update(self._beginning)
-        self.__dict__.update(_recorder=None, _journal=None, _pending=None, journal=None)
+        self.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, past=None)
         self.budget = Budget(self.limits) if self.limits is not None else None
         self._routes = {}
         for role in roles:
@@ -483,9 +499,9 @@ class Environment:
         for name, value in env.__dict__.items():
             if isinstance(value, (dict, list, set)):
                 env.__dict__[name] = copy.copy(value)
-        env.__dict__.update(_recorder=None, _journal=None, _pending=None, journal=None, roles={})
+        env.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, roles={})
         env.budget = Budget(env.limits) if env.limits is not None else None
-        env._routes, env._beginning = {}, None
+        env._routes, env._beginning, env.past = {}, None, None
         for role in self.roles.values():
             env.add_role((role.rc.first or Beginning.of(role)).role())
         return env

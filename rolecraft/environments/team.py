@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from rolecraft.environments import following, streaming
 from rolecraft.environments.environment import Environment
 from rolecraft.errors import UsageError
-from rolecraft.messages import ALL, Message
+from rolecraft.messages import ALL, Message, addresses_of
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.roles.role import Role
-from rolecraft.trajectories.events import StopReason, Usage
-from rolecraft.trajectories.trajectory import Trajectory
+from rolecraft.trajectories.events import Event, StopReason, Usage
+from rolecraft.trajectories.past import PastRun
+from rolecraft.trajectories.recovery import kept_of, take_back
+from rolecraft.trajectories.trajectory import Trajectory, stop_reason_of
 
 if TYPE_CHECKING:
+    from rolecraft.environments.streaming import Delta
     from rolecraft.models.base import Model
+    from rolecraft.roles.surroundings import OnUnknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,15 @@ class Run:
     def usage(self) -> Usage:
         """What all model calls cost together."""
         return self.trajectory.usage
+
+    @property
+    def approvals(self) -> list[Event]:
+        """The actions that wait for a person's permission: `data` has `action` and `key`.
+
+        Go on with `team.recover(run, approve={key: True})`.
+        """
+        asked = {e.data["key"]: e for e in self.trajectory.of("approval")}
+        return [event for event in asked.values() if event.data["granted"] is None]
 
     def save(self, path: str | Path) -> Path:
         """Write the journal to a file, or under a free name into a folder; the file."""
@@ -84,8 +98,7 @@ class Team:
         """Put an idea in, for everyone who listens to the user or for `send_to`."""
         if not self.env.roles:
             raise UsageError("The team has no roles. Give it some: `Team([Writer(), Editor()])`.")
-        if not self.idea:
-            self.env.about.setdefault("task", {"prompt": idea})
+        self.name_task(idea, send_to=send_to)
         self.idea = idea
         self.env.publish_message(Message(idea, send_to=send_to))
         if self.env.is_idle:
@@ -93,6 +106,17 @@ class Team:
                 f"Nobody takes up the idea {idea!r}: no role watches `UserRequirement`. Add it to "
                 f"the `watch` of one, or name the receiver: `run(idea, send_to='...')`."
             )
+
+    def name_task(self, idea: str, *, send_to: Any = ALL, rounds: int | None = None) -> None:
+        """Let the record's header say what the run is about, before it is written."""
+        if self.idea:
+            return
+        task: dict[str, Any] = {"prompt": idea}
+        if (to := sorted(addresses_of(send_to))) != [ALL]:
+            task["to"] = to
+        if rounds is not None:
+            task["rounds"] = rounds
+        self.env.about.setdefault("task", task)
 
     async def run(
         self,
@@ -107,19 +131,185 @@ class Team:
         Raises `LimitReached` when the money, tokens or calls of `limits` are used up, and what
         an action raises, as it was raised. The trajectory up to there is in `team.trajectory`.
         """
+        rounds = rounds if rounds is not None else n_round
+        if idea is not None and self.env.roles:
+            self.name_task(idea, send_to=send_to, rounds=rounds)
+        if rounds is not None:
+            self.env.record(Event("start", data={"rounds": rounds}))
         if idea is not None:
             self.run_project(idea, send_to)
-        elif self.env.is_idle:
+        elif self.env.is_idle and not self.env.retry():
             raise UsageError("The team has nothing to do: `await team.run('an idea')`.")
+        return await self._run(rounds)
+
+    async def _run(self, rounds: int | None) -> Run:
         try:
-            reason = await self.env.run(rounds if rounds is not None else n_round)
+            reason = await self.env.run(rounds)
         except BaseException as error:
             self.env.broke_off(error)
             raise
         self.env.stop(reason)
+        return self._result(reason)
+
+    def _result(self, reason: StopReason) -> Run:
         return Run(self.env.trajectory.copy(), self.env.last_message, reason)
+
+    async def stream(
+        self, idea: str | None = None, *, rounds: int | None = None, send_to: Any = ALL
+    ) -> AsyncIterator[Event | Delta]:
+        """Do what `run` does, and yield its events as they are recorded.
+
+        Between them come `Delta`s, pieces of answers while models give them, from models that can.
+        `run` raises here what it raises. Leaving the loop early cancels the run.
+        """
+        async for each in streaming.stream(self, idea, rounds=rounds, send_to=send_to):
+            yield each
+
+    # --- the record ------------------------------------------------------------------------------
+
+    def archive(self, path: str | Path) -> Path:
+        """Write what happened so far to a file, or under a free name into a folder; the file.
+
+        `recover` goes on from it. A team with a `journal` has it written already.
+        """
+        return self.env.trajectory.save(path)
+
+    async def recover(
+        self,
+        record: str | Path | Run | Trajectory,
+        *,
+        rounds: int | None = None,
+        approve: Mapping[str, bool] | None = None,
+        on_unknown: OnUnknown | None = None,
+    ) -> Run:
+        """Go on with a run that was cut off, failed, or stopped, as if nothing had happened.
+
+        `record` is its journal, which is then written on, or a run in memory. The team must be
+        made as then; one that has run already steps back to its beginning. What is complete in the
+        record is not done again, and not asked again; see `rolecraft.actions.Repeat` for what was
+        under way. A run that had come to its end is only brought back.
+
+        `rounds` bounds what is still played. `approve` gives decisions on actions that wait for
+        permission, by key (`run.approvals`). `on_unknown` says what becomes of actions that must
+        not be done twice. Raises what `run` raises; `TraceError` for what is no journal,
+        `JournalError` if another process writes it, `UsageError` if the team is another,
+        `Diverged` if role code does something else than then, `OutcomeUnknown`.
+        """
+        journal = None
+        if isinstance(record, (str, Path)):
+            self.env.close()  # its own lock, if it is this file
+            journal, kept = Path(record), take_back(record)
+        else:
+            kept = kept_of(record.trajectory if isinstance(record, Run) else record)
+        self._step_back()
+        env = self.env
+        past = PastRun(kept.known, kept.pending)
+        following.follow(
+            env, kept.trajectory, kept.about, past, journal=journal, in_sinks=journal is not None
+        )
+        env.approved = dict(approve or {})
+        env.on_unknown = on_unknown if on_unknown is not None else env.on_unknown
+        bound = await following.redrive(env, kept.known)
+        if not any(event.kind == "message" for event in kept.known):
+            bound = following.begin(env, started=bool(kept.known))
+        resume = following.resume_event(kept, env.approved)
+        if resume is not None:
+            env.record(resume)
+        last = kept.known[-1] if kept.known else None
+        if last is not None and last.kind == "stop" and rounds is None:
+            return self._result(cast(StopReason, stop_reason_of(last)))
+        if last is not None and last.kind == "stop":
+            env.record(Event("resume", data={"after": stop_reason_of(last)}))
+        if rounds is not None:
+            env.record(Event("start", data={"rounds": rounds}))
+        elif bound is not None:
+            rounds = bound - env.rounds
+        return await self._run(rounds)
+
+    async def replay(self, record: str | Path | Run | Trajectory) -> Run:
+        """Play a recorded run again without any model or action: the same bytes, or `Diverged`.
+
+        The team must be made as then; it is not changed, and may have run meanwhile. Actions with
+        `repeat = "freely"` are done again, their model calls come from the record.
+        """
+        trajectory, known = following.load_run(_recorded(record))
+        again = Team(env=self.env.again())
+        past = PastRun(known, strict=True)
+        following.follow(again.env, trajectory.id, trajectory.about, past)
+        await following.redrive(again.env, known)
+        reason = again.env.trajectory.stop_reason or "idle"
+        return again._result(cast(StopReason, reason))
+
+    async def fork(
+        self,
+        record: str | Path | Run | Trajectory,
+        at: int,
+        *,
+        message: str | Message | None = None,
+        role: Role | None = None,
+        model: Model | str | None = None,
+        journal: str | Path | None = None,
+        rounds: int | None = None,
+    ) -> Run:
+        """Branch off a recorded run after event number `at`, with something changed.
+
+        Up to there everything comes from the record; what follows is done and asked anew.
+        `message` takes the place of the message that event `at` is. `role` takes the place of the
+        role of its name, with its memory, from the next round on. `model` answers all roles from
+        there on. What the user said later is said again, each time that nobody has anything left
+        to do. This team is not changed. Raises `UsageError` if there is no such event or it is no
+        message, and what `recover` raises.
+        """
+        trajectory, known = following.load_run(_recorded(record))
+        changed = following.changed_record(known, at, message)
+        branch = Team(env=self.env.again())
+        env = branch.env
+        env.replaced = following.said_otherwise(changed, message)
+        about = {**trajectory.about, "fork": {"trajectory": trajectory.id, "at": at}}
+        name = f"{trajectory.id}-fork-{at}"
+        if model is not None:
+            following.give_model(env, model)
+        path = Path(journal) if journal is not None else None
+        following.follow(env, name, about, PastRun(changed), journal=path)
+        await following.redrive(env, changed)
+        if role is not None:
+            following.replace_role(env, role)
+        what = {"message": message, "role": role, "model": model}
+        data = {"trajectory": trajectory.id, "at": at}
+        env.record(
+            Event("fork", data=data | {"changed": [k for k, v in what.items() if v is not None]})
+        )
+        if rounds is not None:
+            env.record(Event("start", data={"rounds": rounds}))
+        for later in following.later_inputs(known, at, env.roles):
+            if env.is_idle:
+                env.publish_message(later)
+                continue
+            run = await branch._run(rounds)
+            if run.stop != "idle":
+                return run
+            env.publish_message(later)
+        return await branch._run(rounds)
+
+    def _step_back(self) -> None:
+        """Be a team that has not begun."""
+        if self.env.begun:
+            self.env = self.env.again()
+
+    def reset(self) -> None:
+        """Be again what the team was before its first run: it then leaves the first trace again."""
+        self.env.reset()
+        self.idea = ""
+
+    def close(self) -> None:
+        """Close the journal. Harmless when called twice."""
+        self.env.close()
 
     @property
     def trajectory(self) -> Trajectory:
         """Everything that happened so far."""
         return self.env.trajectory
+
+
+def _recorded(record: str | Path | Run | Trajectory) -> Trajectory | str | Path:
+    return record.trajectory if isinstance(record, Run) else record

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rolecraft.models.budget import Budget
     from rolecraft.roles.choosing import Chooser
     from rolecraft.roles.fresh import Beginning
-    from rolecraft.roles.planning import PlannedStep
+    from rolecraft.roles.planning import Plan
     from rolecraft.roles.surroundings import Surroundings
     from rolecraft.trajectories.recorder import Log
 
@@ -65,6 +65,8 @@ class RoleContext:
     """Of the role's own `limits`."""
     first: Beginning | None = None
     """What the role was before its first run."""
+    missed: list[Message] = field(default_factory=list)
+    """What turns that failed had taken up."""
     waits: bool = False
     """An action of the last turn waits for a person's permission."""
     acting: bool = False
@@ -79,8 +81,15 @@ class RoleContext:
     ending: Running | None = None
     """The run of an action that the next message ends."""
     chooser: Chooser | None = None
-    plan: list[PlannedStep] | None = None
+    plan: Plan | None = None
     _watch: frozenset[str] = WATCH_USER
+
+    def session_recorded(self, name: str) -> None:
+        """The record has an answer in this conversation, so it tells that it was opened."""
+        number = name.rpartition("/")[2]
+        if number.isdigit():
+            self.sessions_recorded = max(self.sessions_recorded, int(number))
+            self.sessions = max(self.sessions, self.sessions_recorded)
 
     def end_run(self) -> None:
         """The next run begins at the first action, with a new conversation and a new plan."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import Diverged, UsageError
@@ -35,9 +36,7 @@ def system_prompt(role: Role) -> str:
     return "\n".join(lines)
 
 
-def open_session(
-    role: Role, system: str | None, asked: Model | str | None = None
-) -> Session:
+def open_session(role: Role, system: str | None, asked: Model | str | None = None) -> Session:
     """A session of the role's model, or of `asked`, numbered, seeded, recorded, in the budget."""
     env = role.rc.env
     model: Model | str | None
@@ -68,6 +67,8 @@ def open_session(
     session.on_ask = role._model_asked
     session.on_answer = role._model_answered
     session.on_failure = _failed
+    if env is not None and env.on_delta is not None:
+        session.on_delta = partial(env.on_delta, role.name, name)
     return session
 
 
@@ -175,9 +176,7 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
         ]
     event = Event("model_call", role.name, answer.text, data=data, cause=role._cause())
     event.usage, event.tokens = answer.usage, answer.tokens
-    number = session.id.rpartition("/")[2]
-    if number.isdigit():
-        role.rc.sessions_recorded = max(role.rc.sessions_recorded, int(number))
+    role.rc.session_recorded(session.id)
     place = session.place or role._log_now().place()
     said = place.add(event)
     if answer.reasoning:

@@ -37,11 +37,7 @@ class Beginning:
         rc = role.rc
         return cls(
             type(role),
-            {
-                name: _own(value)
-                for name, value in role.__dict__.items()
-                if name not in _DERIVED
-            },
+            {name: _own(value) for name, value in role.__dict__.items() if name not in _DERIVED},
             tuple(map(copy.copy, rc.cursor.actions)),
             rc.watch,
             (rc.react_mode, rc.max_react_loop),
@@ -56,7 +52,7 @@ class Beginning:
         for name, value in self.attributes.items():
             role.__dict__[name] = _own(value)
         role.set_actions([copy.copy(action) for action in self.actions])
-        role.watch = self.watch
+        role.rc.watch = role.__dict__["watch"] = self.watch
         role._set_react_mode(*self.mode)
         role.rc.memory.add_batch(replace(message, event=None) for message in self.remembered)
         role.rc.env, role.rc.log, role.rc.first = env, log, self

@@ -38,6 +38,7 @@ from rolecraft.trajectories.trajectory import Trajectory
 if TYPE_CHECKING:
     from rolecraft.models.base import Call, Completion, Model, Session
     from rolecraft.models.budget import Budget, Limits
+    from rolecraft.roles.planning import Planning
 
 
 class Role(Asks, Records, Declared):
@@ -46,7 +47,8 @@ class Role(Asks, Records, Declared):
     Subclass it and set the fields you need; nothing else is required. `model` is a `Model` or a
     string such as `"openai/gpt-4o-mini"`; without one the role uses its environment's. `watch`
     lists the actions whose messages the role takes up (the user's, unless set). One `run` starts
-    at most `max_actions` actions. `system` replaces the prompt made from the fields above it.
+    at most `max_actions` actions. `planning` says how `plan_and_act` plans. `system` replaces the
+    prompt made from the fields above it.
     """
 
     name: str = ""
@@ -61,6 +63,7 @@ class Role(Asks, Records, Declared):
     model: Model | str | None = None
     limits: Limits | None = None
     max_actions: int = 1000
+    planning: Planning | None = None
 
     _positional = ()  # too many to remember an order
 
@@ -347,10 +350,15 @@ class Role(Asks, Records, Declared):
         assert published is not None
         return published
 
-    def put_back_news(self) -> None:
-        """What the last run took up goes back into the inbox, to be taken up by the next."""
-        self.rc.inbox = [*self.rc.news, *self.rc.inbox]
-        self.rc.news = []
+    def missed(self) -> None:
+        """The turn failed: keep what it took up, so that it can be taken up again."""
+        self.rc.missed, self.rc.news = [*self.rc.missed, *self.rc.news], []
+
+    def take_up_again(self) -> bool:
+        """Put what failed turns took up back into the inbox; False if there is nothing."""
+        again, self.rc.missed = self.rc.missed, []
+        self.rc.inbox = [*again, *self.rc.inbox]
+        return bool(again)
 
     @property
     def is_idle(self) -> bool:

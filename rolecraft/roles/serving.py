@@ -108,9 +108,7 @@ def _again(role: Role, now: Running, event: Event, numbers: dict[int, int]) -> i
         budget = role._budget
         if budget is not None and event.usage is not None:
             budget.count(event.usage)
-        number = str(event.data.get("session", "")).rpartition("/")[2]
-        if number.isdigit():
-            role.rc.sessions = max(role.rc.sessions, int(number))
+        role.rc.session_recorded(str(event.data.get("session", "")))
     return now.log.add(_copy(event, numbers, now))
 
 

@@ -51,6 +51,9 @@ class Surroundings(Protocol):
     def model_of(self, role: Role, asked: Model | str | None = None) -> Model | None:
         """`asked`, the role's own model, or the environment's; None if none is set."""
 
+    on_delta: Callable[[str, str, str], None] | None
+    """Hears pieces of answers: role, conversation, text."""
+
     def say_otherwise(self, message: Message) -> None:
         """Give a message the content that it has in a fork."""
 

@@ -45,15 +45,19 @@ class PendingFile:
             self._file.truncate(0)
 
     def close(self) -> None:
-        """Close the file; an empty one is deleted. Harmless when called twice."""
+        """Close the file until there is more to keep; an empty one is deleted."""
         if self._file is not None:
             if not self._file.closed and not self._file.size:
                 self.path.unlink(missing_ok=True)
             self._file.close()
+            self._file = None
 
     def _append(self, lines: Sequence[bytes]) -> None:
         if self._file is None:
             self._file = AppendFile(self.path, fsync=self._fsync)
+            text = self.path.read_bytes() if self._file.size else b""
+            if not text.endswith(b"\n"):  # the line that a killed process was writing
+                self._file.truncate(text.rfind(b"\n") + 1)
         self._file.append(b"".join(lines))
 
     def _line(self, placed: Placed, at: tuple[int, ...]) -> bytes:
@@ -85,6 +89,15 @@ def read_pending(journal: Path) -> list[list[Placed]]:
         [placed for _, _, placed in sorted(kept, key=lambda each: each[:2])]
         for _, kept in sorted(generations.items())
     ]
+
+
+def next_generation(journal: Path) -> int:
+    """A number that no opening of the pending file has had."""
+    try:
+        text = pending_path(journal).read_bytes()
+    except FileNotFoundError:
+        return 0
+    return max((record["of"] for record in _records(text)), default=-1) + 1
 
 
 def _records(text: bytes) -> Iterator[dict[str, Any]]:

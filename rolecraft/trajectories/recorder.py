@@ -36,8 +36,12 @@ class Log(Protocol):
     time: int
 
     def add(self, event: Event) -> int: ...
+
     def add_message(self, message: Message, cause: int | None, /, **data: Any) -> int:
         """Record a message; `data` is added to that of its event."""
+
+    def place(self, run: str = ...) -> Turn:
+        """Reserve a place for what is about to happen, in the action run `run`."""
 
 
 class Backlog(Protocol):

@@ -38,7 +38,11 @@ def encode_value(value: Any) -> Any:
         }
     if is_dataclass(value) and not isinstance(value, type):
         members = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
-        return {_KIND: "dataclass", "type": type_address(type(value)), "value": encode_value(members)}
+        return {
+            _KIND: "dataclass",
+            "type": type_address(type(value)),
+            "value": encode_value(members),
+        }
     if type(value) in (list, tuple, set, frozenset):
         items = [encode_value(item) for item in value]
         if type(value) is list:

@@ -1,0 +1,171 @@
+"""Making a journal ready to be gone on with.
+
+Of a run that was cut off, the last round may be half written, in the order in which things
+happened to end. It is taken back: its events move from the journal to the pending file, where
+what is complete in them is found and not done again. So is the round in which a run failed, was
+cancelled, or stopped for a limit or a permission. Invariant: whatever moment the process is
+killed at, here too, every complete run of an action and every answer is in one of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rolecraft.errors import TraceError
+from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.backlog import PendingFile, next_generation, read_pending
+from rolecraft.trajectories.codec import decode_event, decode_header, encode_event, parse_line
+from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.runs import Placed, ends_run, places
+from rolecraft.trajectories.trajectory import Trajectory, stop_reason_of
+
+UNFINISHED = frozenset({"error", "limit", "cancelled", "approval", "observer"})
+"""The stop reasons after which a round is taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A record to go on with."""
+
+    trajectory: str
+    about: dict[str, Any]
+    known: list[Event]
+    """The committed events; of the unfinished round there is none."""
+    pending: list[list[Placed]]
+    """What is known of the unfinished round, a list for each attempt at it."""
+    stopped: Event | None
+    """Why the run had stopped, if it had not come to its end: taken back too."""
+    failed: Event | None
+    """The `error` or `limit` that stopped it."""
+
+
+def take_back(path: Path | str) -> Kept:
+    """Take the unfinished round out of a journal. Locks the file meanwhile.
+
+    Raises `TraceError` if it is no journal or has broken lines before its end, `JournalError` if
+    another process writes it.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TraceError(path, "there is no such journal to recover.")
+    file = AppendFile(path)
+    try:
+        header, events, ends = _read(path)
+        kept = split(header[0], header[1], events)
+        pending = read_pending(path)
+        if (cut := len(kept.known)) < len(events):
+            if kept.pending[0]:
+                backlog = PendingFile(path, generation=next_generation(path))
+                backlog.keep_all(kept.pending[0])
+                backlog.close()
+            file.truncate(ends[cut])
+        elif file.size > ends[-1]:
+            file.truncate(ends[-1])  # the line that was being written
+        return Kept(
+            kept.trajectory,
+            kept.about,
+            kept.known,
+            [*kept.pending, *pending] if kept.pending[0] else pending,
+            kept.stopped,
+            kept.failed,
+        )
+    finally:
+        file.close()
+
+
+def kept_of(trajectory: Trajectory) -> Kept:
+    """The same for a trajectory in memory, which stays as it is."""
+    return split(trajectory.id, trajectory.about, as_filed(trajectory.events))
+
+
+def as_filed(events: Sequence[Event]) -> list[Event]:
+    """Copies of events as a file would have them, so that all records are followed alike."""
+    return [decode_event(parse_line(encode_event(event))) for event in events]
+
+
+def split(trajectory: str, about: dict[str, Any], events: Sequence[Event]) -> Kept:
+    """Part the events into known and unfinished ones."""
+    stop = events[-1] if events and events[-1].kind == "stop" else None
+    unfinished = stop is None or stop_reason_of(stop) in UNFINISHED
+    cut = len(events)
+    if unfinished and events:
+        last = events[-1].time
+        cut = next(at for at, event in enumerate(events) if event.time == last) if last else cut
+        for at in range(len(events) - 2, cut - 1, -1):
+            if events[at].kind in ("stop", "resume"):  # the round before it is over
+                cut = at + 1
+                break
+        if stop is not None:
+            cut = min(cut, len(events) - 1)
+            while cut and events[cut - 1].kind in ("error", "limit") and not events[cut - 1].role:
+                cut -= 1
+    tail = [placed for placed in places(events) if placed.event.seq >= cut]
+    failed = next((p.event for p in reversed(tail) if p.event.kind in ("error", "limit")), None)
+    return Kept(
+        trajectory,
+        about,
+        list(events[:cut]),
+        [_unfinished(tail)],
+        stop if unfinished else None,
+        failed if unfinished and stop is not None else None,
+    )
+
+
+def _unfinished(tail: Sequence[Placed]) -> list[Placed]:
+    """The events of the roles, without the failures that ended their turns."""
+    kept: list[Placed] = []
+    over: set[str] = set()
+    for placed in reversed(tail):
+        event, role, path = placed
+        if event.kind in ("stop", "resume") or not role:
+            continue
+        if role not in over and _is_failure(event, path):
+            continue
+        over.add(role)
+        kept.append(placed)
+    return kept[::-1]
+
+
+def _is_failure(event: Event, path: str) -> bool:
+    if event.kind in ("error", "limit"):
+        return not path or ends_run(event)
+    if event.kind == "action_result":
+        return "raised" in event.data or "cancelled" in event.data
+    if event.kind == "approval":
+        return event.data.get("granted") is None
+    return event.kind == "tool_result" and event.data.get("ok") is False and ends_run(event)
+
+
+def _read(path: Path) -> tuple[tuple[str, dict[str, Any]], list[Event], list[int]]:
+    """Header, events, and where each line ends; a line that was cut off does not count."""
+    events: list[Event] = []
+    ends: list[int] = []
+    header: tuple[str, dict[str, Any]] | None = None
+    at = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            at += len(line)
+            if not line.endswith(b"\n"):
+                break
+            try:
+                record = parse_line(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+                if header is None:
+                    header = decode_header(record)
+                else:
+                    events.append(decode_event(record))
+            except ValueError as error:
+                raise TraceError(
+                    path,
+                    f"line {number}: {error}. A journal with a broken line cannot be gone on "
+                    f"with: `rolecraft show` reads what is left of it.",
+                ) from None
+            ends.append(at)
+    if header is None:
+        raise TraceError(path, "it has no header: nothing happened yet, run the team anew.")
+    for number, event in enumerate(events):
+        if event.seq != number:
+            raise TraceError(path, f"event {number} is missing: `seq` {event.seq} stands there.")
+    return header, events, ends
