@@ -110,21 +110,20 @@ async def _choose(role: Role) -> bool:
 
 
 async def _next_of_plan(role: Role) -> bool:
-    """Have the model write a plan on the first call, then place its steps one after the other."""
-    from rolecraft.roles.planning import write_plan
+    """Place the next step of the plan, which the role's model writes on the first call."""
+    from rolecraft.roles import planning
 
     cursor = role.rc.cursor
-    before = cursor.actions
-    if role.rc.plan is None:
-        plan = await write_plan(role, menu(before))
-        if cursor.actions is not before or cursor.pending:
-            return await _place(role)
+    before, plan = cursor.actions, role.rc.plan
+    step = await planning.next_step(role, menu(before))
+    if cursor.actions is not before or cursor.pending:  # changed while somebody was thinking
         role.rc.plan = plan
-    if not role.rc.plan:
+        return await _place(role)
+    if step is None:
         cursor.rest()
         return False
-    place, instruction = role.rc.plan.pop(0)
-    cursor.move(place)
-    if instruction:
-        role.publish_message(Message(instruction, cause_by=PLAN_STEP, send_to=NOBODY))
+    cursor.move(step.place)
+    if step.instruction:
+        role.publish_message(Message(step.instruction, cause_by=PLAN_STEP, send_to=NOBODY))
+    planning.begin(role, step)
     return True
