@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import time
 import uuid
 from abc import abstractmethod
@@ -107,7 +108,7 @@ class SandboxConformance:
         limits = SandboxLimits(seconds=60, cpu_seconds=1)
         done = await self.python("while True: pass", limits=limits)
         assert done.timed_out
-        assert done.seconds < 30
+        assert done.exit_code == 128 + signal.SIGXCPU, "it was not wall time that stopped it"
 
     async def test_endless_output_is_cut_and_the_program_is_stopped(self) -> None:
         limits = SandboxLimits(seconds=1, output_bytes=1000)
@@ -167,15 +168,14 @@ class SandboxConformance:
         await _gone(mark)
 
     async def test_limits_hold_while_the_event_loop_is_busy(self) -> None:
-        code = "import time; time.sleep(60)"
-        running = asyncio.create_task(self.python(code, limits=SandboxLimits(seconds=0.3)))
-        await asyncio.sleep(0)
-        started = time.monotonic()
-        while time.monotonic() - started < 1.0:
-            sum(range(1000))  # a rude neighbour
-        done = await running
-        assert done.timed_out
-        assert done.seconds < 0.9, "it was not the event loop that stopped it"
+        mark = uuid.uuid4().hex
+        command = ["sh", "-c", f"sleep 1000; : {mark}"]
+        running = asyncio.create_task(self.make().run(command, limits=SandboxLimits(seconds=0.5)))
+        await _until(lambda: _processes(mark) > 0, "the command runs")
+        deadline = time.monotonic() + 20
+        while _processes(mark):  # a rude neighbour: nothing else gets a turn in this loop
+            assert time.monotonic() < deadline, "only the event loop could have stopped it"
+        assert (await running).timed_out
 
     async def test_many_run_at_once(self) -> None:
         sandbox = self.make()
@@ -210,7 +210,7 @@ except OSError: pass
             assert "ConnectionRefusedError" in (await self.python(code)).stderr
 
     async def test_files_of_the_host_cannot_be_read(self) -> None:
-        for path in ("/etc/shadow", "/etc/passwd", Path.home(), Path.cwd(), HERE):
+        for path in ("/etc/shadow", "/etc/passwd", Path.home(), HERE.parent, HERE):
             done = await self.make().run(["sh", "-c", f"cat '{path}' || ls '{path}'/*"])
             assert done.exit_code != 0, (path, done.stdout[:200])
         for path in (Path.home(), HERE):
@@ -227,7 +227,7 @@ except OSError: pass
             "/bin",
             "/proc/sys/kernel",
             "/sys",
-            str(Path.cwd()),
+            str(HERE.parent),
         ):
             done = await self.make().run(["sh", "-c", f"echo x > '{folder}/hostname'"])
             assert done.exit_code != 0, folder
