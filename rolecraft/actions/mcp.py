@@ -49,7 +49,7 @@ class McpTool(ToolAction):
         self._server = server
         self._listed_as = listed.name
 
-    async def run(self, **arguments: Any) -> Any:
+    async def run(self, /, **arguments: Any) -> Any:
         """Have the server run it. Returns the text of its answer, or its JSON if it has no text.
 
         Raises `ToolError` for what the server calls an error, `ToolServerError` if it gives no

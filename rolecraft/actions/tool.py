@@ -117,7 +117,7 @@ class FunctionTool(ToolAction, Generic[P, R]):
         """The plain function: nothing is validated or recorded, and a sync one blocks."""
         return self.function(*args, **kwargs)
 
-    async def run(self, **arguments: Any) -> Any:
+    async def run(self, /, **arguments: Any) -> Any:
         """Run the function off the event loop or in it, as it is sync or async.
 
         `arguments` are JSON values. Returns the result as JSON. Raises `BadToolCall` for wrong

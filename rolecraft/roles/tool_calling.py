@@ -44,9 +44,13 @@ class UseTools(Action):
     async def run(self, history: Sequence[Message]) -> str:
         session = self.open_session()
         said = self.conversation(history)
+        offered: Sequence[ToolAction] | None = None
         for _ in range(self.max_steps):
-            tools = {tool.name: tool for tool in as_tools(self.tools or self.role.tools)}
-            specs = [tool.spec for tool in tools.values()]
+            now = self.tools or self.role.tools
+            if now is not offered:  # at first, and when a tool has changed them
+                offered = now
+                tools = {tool.name: tool for tool in as_tools(now)}
+                specs = [tool.spec for tool in tools.values()]
             answer = await session.generate(said, tools=specs, sampling=self.sampling)
             if not answer.tool_calls:
                 return answer.text
@@ -136,7 +140,7 @@ def _is_parallel(call: ToolCall, tools: dict[str, ToolAction]) -> bool:
     return call.name in tools and tools[call.name].parallel and not call.incomplete
 
 
-def as_tools(tools: Iterable[ToolAction]) -> list[ToolAction]:
+def as_tools(tools: Iterable[ToolAction]) -> tuple[ToolAction, ...]:
     """The tools of a role, checked: `UsageError` for what is none and for two of one name."""
     known: dict[str, ToolAction] = {}
     for tool in tools:
@@ -151,4 +155,4 @@ def as_tools(tools: Iterable[ToolAction]) -> list[ToolAction]:
                 f"another: `@tool(name='...')`."
             )
         known[tool.name] = tool
-    return list(known.values())
+    return tuple(known.values())
