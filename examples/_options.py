@@ -9,76 +9,105 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
-from rolecraft import Model, Run, Scenario, Team, Trajectory
+from rolecraft import Model, RolecraftError, Run, Scenario, Task, Team, Trajectory
 from rolecraft.models import resolve_model
+
+T = TypeVar("T")
+WIDTH = 100
+"""Messages are shown by their beginnings, the last one whole."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """A parser with the options that all examples have."""
+    made = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    made.add_argument("--model", help="a real model, such as openai/gpt-4o-mini")
+    made.add_argument("--save", type=Path, metavar="DIR", help="keep the journal in this folder")
+    return made
 
 
 def main(team: Callable[..., Team], *, task: str) -> Run:
     """Run `team()`, or `team(model)` with `--model`, on `--task` (else `task`); what happened."""
-    parser = _parser()
-    parser.add_argument("--task", default=task, metavar="TEXT", help=f"what to do ({task!r})")
-    options = parser.parse_args()
+    arguments = parser()
+    arguments.add_argument("--task", default=task, metavar="TEXT", help=f"what to do: {task}")
+    options = arguments.parse_args()
+    return run_team(team, options.task, options)
+
+
+def run_team(team: Callable[..., Team], task: str, options: argparse.Namespace) -> Run:
+    """Run `team()`, or `team(model)` with `--model`, on `task`; report; what happened."""
 
     async def work() -> Run:
         model = _model(options)
         try:
-            return await (team() if model is None else team(model)).run(options.task)
+            return await (team() if model is None else team(model)).run(task)
         finally:
             if model is not None:
                 await model.aclose()
 
-    run = asyncio.run(work())
-    _report(run.trajectory, options)
+    run = _run(work())
+    report(run.trajectory, options)
     return run
 
 
-def play(scenario: Scenario | Mapping[str, Scenario], *, stand_in: Model) -> Trajectory:
-    """Play the task that `--seed` draws, with `--model` or the stand-in; what happened.
+def play(
+    scenarios: Scenario | Mapping[str, Scenario], *, stand_in: Model | Callable[[Task], Model]
+) -> Trajectory:
+    """Play the task that `--seed` draws, with `--model` or a stand-in for it; what happened.
 
-    Of several scenarios `--form` names the one, the first unless given.
+    Of several scenarios by name, `--form` chooses one, the first unless given.
     """
-    parser = _parser()
-    parser.add_argument("--seed", type=int, default=0, help="which task to draw (0)")
-    if not isinstance(scenario, Scenario):
-        first, *_ = scenario
-        parser.add_argument("--form", choices=list(scenario), default=first, help=f"({first})")
-    options = parser.parse_args()
-    if not isinstance(scenario, Scenario):
-        scenario = scenario[options.form]
+    forms = scenarios if isinstance(scenarios, Mapping) else {"": scenarios}
+    first = next(iter(forms))
+    arguments = parser()
+    arguments.add_argument("--seed", type=int, default=0, help="which task to draw (0)")
+    arguments.set_defaults(form=first)
+    if len(forms) > 1:
+        arguments.add_argument("--form", choices=forms, help=f"which scenario ({first})")
+    options = arguments.parse_args()
+    scenario = forms[options.form]
 
     async def work() -> Trajectory:
-        model = _model(options) or stand_in
         task = scenario.tasks.sample(1, seed=options.seed, split="test")[0]
+        default = stand_in if isinstance(stand_in, Model) else stand_in(task)
+        model = _model(options) or default
         try:
             return (await scenario.play(task, model=model)).trajectory
         finally:
             await model.aclose()
 
-    trajectory = asyncio.run(work())
-    _report(trajectory, options)
+    trajectory = _run(work())
+    report(trajectory, options)
     return trajectory
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("--model", help="a real model, such as openai/gpt-4o-mini")
-    parser.add_argument("--save", metavar="DIR", help="keep the journal in this folder")
-    return parser
+def report(trajectory: Trajectory, options: argparse.Namespace) -> None:
+    """Print who said what, what was measured, and why it ended; save it if that was asked for."""
+    said = [event for event in trajectory.of("message") if event.to != ("<none>",)]
+    for event in said:
+        line = f"{event.role}: {' '.join(event.content.split())}"
+        print(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…")
+    print(f"\n{said[-1].content.rstrip()}\n")
+    for signal in trajectory.signals:
+        of = f" of {signal.role}" if signal.role else ""
+        print(f"{signal.name}{of} = {signal.value:g}")
+    answered = "" if options.model else "; answered by a stand-in, no language model"
+    print(f"Stopped: {trajectory.stop_reason}; {trajectory.usage.calls} model calls{answered}.")
+    if options.save is not None:
+        options.save.mkdir(parents=True, exist_ok=True)
+        print(f"Recorded in {trajectory.save(options.save)}")
 
 
 def _model(options: argparse.Namespace) -> Model | None:
     return resolve_model(options.model) if options.model is not None else None
 
 
-def _report(trajectory: Trajectory, options: argparse.Namespace) -> None:
-    for event in trajectory.of("message"):
-        print(f"{event.role}: {event.content}")
-    print()
-    for signal in trajectory.signals:
-        print(f"{signal.name} = {signal.value:g}")
-    answered = "" if options.model else "; answered by a stand-in, no language model"
-    print(f"Stopped: {trajectory.stop_reason}; {trajectory.usage.calls} model calls{answered}.")
-    if options.save is not None:
-        print(f"Recorded in {trajectory.save(options.save)}")
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Do it; what goes wrong is one line that says what to do about it."""
+    try:
+        return asyncio.run(work)
+    except RolecraftError as error:
+        sys.exit(f"error: {error}")
