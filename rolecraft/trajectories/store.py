@@ -5,7 +5,7 @@ index. It can be deleted at any time, and `rebuild` makes an equal one. Every ba
 transaction together with the place up to which the journal was read, so a kill at any moment
 loses no more than the batch, which the next `index` reads again.
 
-One process at a time writes to a database, the others wait; readers never do.
+One process at a time writes to a database, the others wait.
 
 All methods block; in an event loop call them through `asyncio.to_thread`.
 """
