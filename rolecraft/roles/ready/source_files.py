@@ -17,11 +17,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from rolecraft.messages import Message
 from rolecraft.trajectories.trajectory import Trajectory
 
+LONGEST_PATH = 200
+"""In bytes. Every file system takes these, and what is longer is an answer gone wrong."""
+
 
 def _checked(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\\" in path or "\0" in path:
         raise ValueError(f"{path!r} is no relative path inside the project, such as 'game.py'")
+    if len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
+        raise ValueError(f"the path {path[:40]!r}… is longer than {LONGEST_PATH} bytes")
     return str(PurePosixPath(path))
 
 
@@ -47,11 +52,11 @@ class SourceFile(BaseModel):
 
 def files_of(messages: Iterable[Message]) -> dict[str, str]:
     """The files that these messages carry, by path: of each path the last content."""
-    return {
-        message.instruct_content.path: message.instruct_content.content
-        for message in messages
-        if isinstance(message.instruct_content, SourceFile)
-    }
+    files: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message.instruct_content, SourceFile):
+            _put(files, message.instruct_content)
+    return files
 
 
 def files_in(trajectory: Trajectory) -> dict[str, str]:
@@ -66,8 +71,16 @@ def files_in(trajectory: Trajectory) -> dict[str, str]:
             file = SourceFile.model_validate(event.data.get("instruct_content"))
         except ValidationError:
             continue
-        files[file.path] = file.content
+        _put(files, file)
     return files
+
+
+def _put(files: dict[str, str], file: SourceFile) -> None:
+    """Add a file. What was a file where it needs a folder, or the reverse, gives way."""
+    for path in list(files):
+        if path.startswith(f"{file.path}/") or file.path.startswith(f"{path}/"):
+            del files[path]
+    files[file.path] = file.content
 
 
 def write_files(files: dict[str, str], folder: str | Path) -> Path:

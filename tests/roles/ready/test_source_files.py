@@ -33,6 +33,20 @@ def test_the_last_word_on_each_path_counts() -> None:
     assert files_of(said) == {"a": "3", "b": "2"}
 
 
+def test_a_file_gives_way_to_a_later_folder_and_the_reverse() -> None:
+    """So that the files of a team can always be laid out, whatever it names them."""
+    first, second, third = (
+        SourceFile(path=path, content="").message() for path in ("a", "a/b", "a")
+    )
+    assert set(files_of([first, second])) == {"a/b"}
+    assert set(files_of([first, second, third])) == {"a"}
+
+
+def test_a_path_of_endless_length_is_refused() -> None:
+    with pytest.raises(ValidationError, match="longer than 200 bytes"):
+        SourceFile(path="x" * 300, content="")
+
+
 def test_files_are_written_below_a_folder_that_is_made(tmp_path: Path) -> None:
     folder = write_files({"a/b.py": "ä\n", "c": ""}, tmp_path / "new")
     assert (folder / "a/b.py").read_text("utf-8") == "ä\n"
