@@ -10,8 +10,23 @@ if TYPE_CHECKING:
     from rolecraft.trajectories.trajectory import Trajectory
 
 STARTS = frozenset({"action", "tool_call"})
-ENDS = frozenset({"action_result", "tool_result", "error", "limit"})
-"""What ends a start; its `cause` is that start."""
+_ENDS = frozenset({"action_result", "tool_result", "error", "limit"})
+
+
+def may_end(event: Event) -> bool:
+    """Whether an event ends the start that is its `cause`, if its cause is one.
+
+    What an action says last ends it (`ends`); there is an `action_result` if it says nothing.
+    """
+    return event.kind in _ENDS or (event.kind == "message" and event.data.get("ends") is True)
+
+
+def shows_ends(trajectory: Trajectory) -> bool:
+    """Whether a record shows how actions end: not one of schema version 1."""
+    return any(
+        event.kind == "action_result" or (event.kind == "action" and "run" in event.data)
+        for event in trajectory.events
+    )
 
 
 def outermost(trajectory: Trajectory) -> dict[int, int | None]:
@@ -20,12 +35,12 @@ def outermost(trajectory: Trajectory) -> dict[int, int | None]:
     A start and its end are not within themselves. A record without ends of actions (schema
     version 1) shows tools within actions, and no actions within actions.
     """
-    shows_ends = any(event.kind == "action_result" for event in trajectory.events)
+    ends_shown = shows_ends(trajectory)
     roles: dict[str, _Nesting] = {}
     within: dict[int, int | None] = {}
     for event in trajectory.events:
         if event.role not in roles:
-            roles[event.role] = _Nesting(shows_ends=shows_ends)
+            roles[event.role] = _Nesting(shows_ends=ends_shown)
         within[event.seq] = roles[event.role].add(event)
     return within
 
@@ -44,7 +59,7 @@ class _Nesting:
         if cause is not None:
             outer = self._within.get(cause)
             if cause in self._running:
-                if event.kind in ENDS:
+                if may_end(event):
                     self._running.discard(cause)
                 elif outer is None:
                     outer = cause

@@ -20,7 +20,7 @@ from rolecraft.messages import ALL, NOBODY, SELF, USER
 from rolecraft.trajectories._header import action_names, declared_actions
 from rolecraft.trajectories.diagram import one_line
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.nesting import ENDS, STARTS, outermost
+from rolecraft.trajectories.nesting import STARTS, may_end, outermost, shows_ends
 
 if TYPE_CHECKING:
     from rolecraft.trajectories.trajectory import Trajectory
@@ -117,6 +117,7 @@ def state_diagram(trajectory: Trajectory, role: str, *, width: int = 60) -> str:
 def state_machines(trajectory: Trajectory) -> dict[str, StateMachine]:
     """The machine of every role that was declared or did something, by its name."""
     within = outermost(trajectory)
+    ends_shown = shows_ends(trajectory)
     events: dict[str, list[Event]] = {}
     by_seq = {event.seq: event for event in trajectory.events}
     declared = declared_actions(trajectory.about)
@@ -129,7 +130,7 @@ def state_machines(trajectory: Trajectory) -> dict[str, StateMachine]:
     for role, done in events.items():
         track = _Track(role, declared.get(role, ()))
         if any(event.kind in STARTS for event in done):
-            _follow_actions(track, done, within, by_seq)
+            _follow_actions(track, done, within, by_seq, ends_shown=ends_shown)
         else:
             _follow_deeds(track, done)
         machines[role] = track.machine()
@@ -141,10 +142,11 @@ def _follow_actions(
     events: Sequence[Event],
     within: Mapping[int, int | None],
     by_seq: Mapping[int, Event],
+    *,
+    ends_shown: bool,
 ) -> None:
     outer = {e.seq: e for e in events if e.kind in STARTS and within[e.seq] is None}
-    ended = {event.cause for event in events if event.kind in ENDS}
-    shows_ends = any(event.kind == "action_result" for event in by_seq.values())
+    ended = {event.cause for event in events if may_end(event)}
     last: Event | None = None
     for event in events:
         if event.kind == "action_swap":
@@ -154,9 +156,9 @@ def _follow_actions(
                 track.end()
             track.enter(_state_of(event))
             last = event
-        elif event.kind in ENDS and event.cause in outer and _failed(event):
+        elif may_end(event) and event.cause in outer and _failed(event):
             track.fail(_state_of(outer[event.cause]))
-    if last is not None and (last.seq in ended or not shows_ends):  # else cut off while it ran
+    if last is not None and (last.seq in ended or not ends_shown):  # else cut off while it ran
         track.end(finally_=True)
 
 
@@ -244,6 +246,6 @@ def _deed(event: Event) -> str:
 
 
 def _failed(event: Event) -> bool:
-    if event.kind in ("action_result", "tool_result"):
-        return event.data.get("ok", True) is False
-    return True
+    if event.kind in ("error", "limit"):
+        return True
+    return event.kind != "message" and event.data.get("ok", True) is False

@@ -11,7 +11,7 @@ before it; `took` stands at the end of an action or tool call, and at a model ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, Self, TypeGuard
 from rolecraft.trajectories._append import AppendFile
 from rolecraft.trajectories.codec import encode_line, parse_line
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.nesting import ENDS, STARTS
+from rolecraft.trajectories.nesting import STARTS, may_end
 
 TIMINGS_SUFFIX = ".timings.jsonl"
 
@@ -44,10 +44,10 @@ def timings_path(journal: Path | str) -> Path:
 
 
 class Stopwatch:
-    """Takes the time of events: an `Observer` that hears of them, and a `Sink` that gets them.
+    """An `Observer` that takes the time of events: `Team(roles, observers=[Stopwatch(path)])`.
 
-    Given a journal's path, it writes beside it; without one the times are in `timings` only. An
-    event that it did not hear of before its commit counts as having happened then.
+    Given a journal's path, it writes beside it; without one the times are in `timings` only. They
+    are written after the events are, so that a killed process may lose those of its last round.
 
     An action or tool call took from its start to its end. A model call took from the last thing
     that its role did, or heard, before the answer: of calls that one role makes at the same time
@@ -57,12 +57,10 @@ class Stopwatch:
     """
 
     def __init__(self, journal: Path | str | None = None) -> None:
-        self.timings: dict[int, Timing] = {}
-        """The times of committed events, by `seq`."""
         self._began = perf_counter()
-        self._pending: dict[int, tuple[Event, float, float | None]] = {}
+        self._timings: dict[int, Timing] = {}
+        self._pending: deque[tuple[Event, Timing]] = deque()
         self._started: dict[int, float] = {}
-        self._committed: dict[int, float] = {}
         self._last: dict[str, float] = {}
         self._file: AppendFile | None = None
         if journal is not None:
@@ -70,44 +68,52 @@ class Stopwatch:
             began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             self._file.append(encode_line({"began": began}))
 
+    @property
+    def timings(self) -> dict[int, Timing]:
+        """The times of all events that have their `seq`, by it."""
+        self._settle(everything=True)
+        return self._timings
+
     def on_event(self, event: Event) -> None:
-        """`event` happens now; its `seq` may still change until it is committed."""
-        if event.seq in self.timings:
-            return  # committed before anybody said that it happened
+        """`event` happens now; its `seq` comes when it is committed."""
         at = perf_counter() - self._began
+        self._settle()
         took = None
         if event.kind == "model_call":
-            heard = self._committed.get(event.cause, 0.0) if event.cause is not None else 0.0
-            took = at - max(heard, self._last.get(event.role, 0.0))
+            cause = self._timings.get(event.cause) if event.cause is not None else None
+            took = at - max(self._last.get(event.role, 0.0), cause.at if cause else 0.0)
         self._last[event.role] = at
-        # The event is kept, so that no other gets its identity.
-        self._pending[id(event)] = (event, at, took)
+        self._pending.append((event, Timing(at, took)))
 
-    def write(self, events: Sequence[Event]) -> None:
-        """Events are committed: they have their final `seq` and `cause`."""
-        now = perf_counter() - self._began
+    def _settle(self, *, everything: bool = False) -> None:
+        """Take note of the events that are committed by now.
+
+        They are committed by rounds, so that it mostly is enough to look at the first.
+        """
         lines = []
-        for event in events:
-            if id(event) not in self._pending:
-                self.on_event(event)
-            _, at, took = self._pending.pop(id(event))
+        waiting = []
+        while self._pending and (everything or self._pending[0][0].seq >= 0):
+            event, timing = self._pending.popleft()
+            if event.seq < 0:
+                waiting.append((event, timing))
+                continue
             if event.kind in STARTS:
-                self._started[event.seq] = at
-            elif event.kind in ENDS and event.cause in self._started:
-                took = at - self._started.pop(event.cause)
-            elif event.kind == "message":
-                self._committed[event.seq] = now
-            self.timings[event.seq] = Timing(at, took)
-            line: dict[str, Any] = {"seq": event.seq, "at": round(at, 6)}
-            if took is not None:
-                line["took"] = round(took, 6)
+                self._started[event.seq] = timing.at
+            elif may_end(event) and event.cause in self._started:
+                timing = Timing(timing.at, timing.at - self._started.pop(event.cause))
+            self._timings[event.seq] = timing
+            line: dict[str, Any] = {"seq": event.seq, "at": round(timing.at, 6)}
+            if timing.took is not None:
+                line["took"] = round(timing.took, 6)
             lines.append(encode_line(line))
-        if self._file is not None:
+        self._pending.extendleft(reversed(waiting))
+        if self._file is not None and lines:
             self._file.append(b"".join(lines))
 
     def close(self) -> None:
-        """Close the file. Harmless when called twice."""
-        if self._file is not None:
+        """Write what is left and close the file. Harmless when called twice."""
+        if self._file is not None and not self._file.closed:
+            self._settle(everything=True)
             self._file.close()
 
     def __enter__(self) -> Self:
