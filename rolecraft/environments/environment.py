@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from rolecraft.actions.action import running
+from rolecraft.environments import free_running
 from rolecraft.errors import ApprovalNeeded, DuplicateRole, LimitReached, UnknownName, UsageError
 from rolecraft.messages import (
     ALL,
@@ -110,8 +111,10 @@ class Environment:
         self.messages = 0
         """Messages published so far."""
         self.last_message: Message | None = None
-        self.in_round = False
-        """True while roles act."""
+        self._acting: set[str] = set()
+        """The roles that take a turn now."""
+        self.heard_at: dict[str, int] = {}
+        """In the `free` schedule: after how many turns each message was delivered."""
         self._models: dict[str, Model] = {}
         self._routes: dict[str, list[Role]] = {}
         self._recorder: Recorder | None = None
@@ -211,8 +214,14 @@ class Environment:
             message.id = message.id or f"{message.sent_from}>{self.messages + 1}"
             self.say_otherwise(message)
             self.recorder.add_message(message)
+        self._hand_on(message)
+
+    def _hand_on(self, message: Message) -> None:
+        """Put a recorded message into the inboxes of its receivers."""
         self.messages += 1
         self.last_message = message
+        if self.schedule == "free":
+            self.heard_at[message.id] = self.rounds
         if message.cause_by == FINISH and self._may_finish(message.sent_from):
             self._finished = message
         for role in self._receivers(message):
@@ -259,6 +268,11 @@ class Environment:
     # --- rounds ------------------------------------------------------------------------------
 
     @property
+    def in_round(self) -> bool:
+        """True while roles act; what is said from outside meanwhile waits until they have acted."""
+        return bool(self._acting)
+
+    @property
     def is_idle(self) -> bool:
         """True when no role has anything in its inbox."""
         return not any(role.rc.inbox for role in self.roles.values())
@@ -277,6 +291,8 @@ class Environment:
         if self.limits is not None and self.limits.rounds is not None:
             bounds.append(self.limits.rounds)
         last = min(bounds, default=float("inf"))
+        if self.schedule == "free":
+            return await free_running.run(self, last)
         while not self.is_idle:
             if self.rounds >= last:
                 return "rounds"
@@ -298,13 +314,7 @@ class Environment:
     async def play_round(self) -> StopReason | None:
         """Play one round; why the run ends with it, or None. Raises what an action raises."""
         self._check_free()
-        await self._round(self._next_to_act())
-        if self._finished is not None:
-            self._finished = None
-            return "finished"
-        if any(role.rc.waits for role in self.roles.values()):
-            return "approval"
-        return "observer" if self.recorder.directive is not None else None
+        return await self._round(self._next_to_act())
 
     def _next_to_act(self) -> Sequence[Role]:
         ready = [role for role in self.roles.values() if role.rc.inbox]
@@ -315,50 +325,71 @@ class Environment:
         order = names[after:] + names[:after]
         return [next(self.roles[name] for name in order if self.roles[name].rc.inbox)]
 
-    async def _round(self, ready: Sequence[Role]) -> None:
-        recorder = self.recorder
+    async def _round(self, ready: Sequence[Role]) -> StopReason | None:
         self.rounds += 1
         self.turns += len(ready)
         self._last_actor = ready[-1].name
-        recorder.time = self.rounds
+        self.recorder.time = self.rounds
         together = len(ready) > 1
         for role in ready:
             # One that acts alone writes straight to the record.
-            role.rc.log, role.rc.outbox = recorder.turn(role.name, held=together), []
-            role.rc.waits = False
-        self.in_round = True
+            self.begin_turn(role, time=self.rounds, held=together)
         errors: Sequence[BaseException | None] = ()
         try:
             if together:  # waits for all of them, also when one fails or this is cancelled
-                errors = await asyncio.gather(*map(_turn, ready))
+                errors = await asyncio.gather(*map(self.turn_of, ready))
             else:
-                errors = [await _turn(ready[0])]
+                errors = [await self.turn_of(ready[0])]
         finally:
-            self.in_round = False
-            self._commit(ready)
-        failures = {
-            role.name: error for role, error in zip(ready, errors, strict=True) if error is not None
-        }
-        for name in failures:
+            for role in ready:
+                self.end_turn(role)
+        return self.after_turns(dict(zip((role.name for role in ready), errors, strict=True)))
+
+    def begin_turn(self, role: Role, *, time: int, held: bool) -> None:
+        role.rc.log, role.rc.outbox = self.recorder.turn(role.name, held=held), []
+        role.rc.log.time = time
+        role.rc.waits = False
+        self._acting.add(role.name)
+
+    async def turn_of(self, role: Role) -> BaseException | None:
+        """Let a role act; what it raised."""
+        try:
+            await role.run()
+        except BaseException as error:
+            return error
+        return None
+
+    def end_turn(self, role: Role) -> None:
+        """Commit what the role did, and deliver what it said."""
+        if isinstance(role.rc.log, Turn):
+            role.rc.log.commit()
+        said, role.rc.log, role.rc.outbox = role.rc.outbox, self.recorder, None
+        self._acting.discard(role.name)
+        for message in said or ():
+            self._hand_on(message)
+        if not self._acting:
+            waiting, self._waiting = self._waiting, []
+            for message in waiting:
+                self.deliver(message)
+            if self.backlog is not None:
+                self.backlog.clear()
+
+    def after_turns(self, errors: Mapping[str, BaseException | None]) -> StopReason | None:
+        """Why the run ends after these turns, or None. Raises what one of them raised."""
+        failures = {name: error for name, error in errors.items() if error is not None}
+        for name in list(failures):
             self.roles[name].missed()
-        for name in [name for name, error in failures.items() if isinstance(error, ApprovalNeeded)]:
-            self.roles[name].rc.waits = True
-            del failures[name]
+            if isinstance(failures[name], ApprovalNeeded):
+                self.roles[name].rc.waits = True
+                del failures[name]
         if failures:
             self._raise(failures)
-
-    def _commit(self, ready: Sequence[Role]) -> None:
-        for role in ready:
-            if isinstance(role.rc.log, Turn):
-                role.rc.log.commit()
-            said, role.rc.log, role.rc.outbox = role.rc.outbox, self.recorder, None
-            for message in said or ():
-                self.deliver(message)
-        waiting, self._waiting = self._waiting, []
-        for message in waiting:
-            self.deliver(message)
-        if self.backlog is not None:
-            self.backlog.clear()
+        if self._finished is not None:
+            self._finished = None
+            return "finished"
+        if any(role.rc.waits for role in self.roles.values()):
+            return "approval"
+        return "observer" if self.recorder.directive is not None else None
 
     def _raise(self, failures: dict[str, BaseException]) -> None:
         """Raise what the first role raised; its notes name the others.
@@ -428,7 +459,8 @@ class Environment:
     def header_about(self) -> dict[str, Any]:
         """What the trajectory's header says: the roles, the seed, and `about`."""
         roles = [recording.describe(role) for role in self.roles.values()]
-        return {"roles": roles, "seed": self.seed, **self.about}
+        schedule = {} if self.schedule == "rounds" else {"schedule": self.schedule}
+        return {"roles": roles, "seed": self.seed, **schedule, **self.about}
 
     def record(self, event: Event) -> int:
         """Add an event of the environment's own (a signal, a verification); a handle of it.
@@ -501,19 +533,10 @@ class Environment:
                 env.__dict__[name] = copy.copy(value)
         env.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, roles={})
         env.budget = Budget(env.limits) if env.limits is not None else None
-        env._routes, env._beginning, env.past = {}, None, None
+        env._routes, env._beginning, env.past, env._acting = {}, None, None, set()
         for role in self.roles.values():
             env.add_role((role.rc.first or Beginning.of(role)).role())
         return env
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"
-
-
-async def _turn(role: Role) -> BaseException | None:
-    """Let a role act; what it raised."""
-    try:
-        await role.run()
-    except BaseException as error:
-        return error
-    return None

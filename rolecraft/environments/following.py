@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolecraft.environments import free_running
 from rolecraft.environments.environment import Environment
 from rolecraft.errors import Diverged, NotRestorable, OutcomeUnknown, UnknownName, UsageError
 from rolecraft.messages import MESSAGE_TO_ALL, Message
@@ -38,6 +39,9 @@ def load_run(source: Trajectory | Path | str) -> tuple[Trajectory, list[Event]]:
     return source, as_filed(source.events)
 
 
+_OF_ENVIRONMENT = ("roles", "seed", "schedule")
+
+
 def follow(
     env: Environment,
     trajectory: str,
@@ -52,7 +56,7 @@ def follow(
     Raises `UsageError` if the record is of other roles than the environment's.
     """
     env.id = trajectory
-    env.about = {name: value for name, value in about.items() if name not in ("roles", "seed")}
+    env.about = {name: value for name, value in about.items() if name not in _OF_ENVIRONMENT}
     env.seed = about.get("seed", env.seed)
     env.journal = journal
     _check_roles(env, about)
@@ -99,7 +103,8 @@ async def redrive(env: Environment, known: list[Event]) -> int | None:
     bound: int | None = None
     while recorder.next < len(known):
         event = known[recorder.next]
-        if event.time > env.rounds:
+        free = env.schedule == "free" and event.role in env.roles
+        if event.time > env.rounds or (free and event.kind != "signal"):
             await _play(env, known)
             continue
         if event.kind == "message":
@@ -127,7 +132,10 @@ async def _play(env: Environment, known: list[Event]) -> None:
     try:
         if env.is_idle:
             raise _differs(env, known[before], "nobody has anything to do")
-        await env.play_round()
+        if env.schedule == "free":
+            await free_running.replay_turn(env, known[before])
+        else:
+            await env.play_round()
     except (Diverged, NotRestorable, OutcomeUnknown):
         raise
     except Exception:

@@ -28,6 +28,8 @@ class Surroundings(Protocol):
 
     seed: int
 
+    model: Model | str | None
+
     budget: Budget | None
 
     id: str
@@ -42,8 +44,9 @@ class Surroundings(Protocol):
 
     on_unknown: OnUnknown
 
-    in_round: bool
-    """True while roles act; what is said from outside meanwhile waits for the round's end."""
+    @property
+    def in_round(self) -> bool:
+        """True while roles act; what is said from outside meanwhile waits until they have acted."""
 
     @property
     def has_model(self) -> bool: ...

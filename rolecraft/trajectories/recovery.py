@@ -93,7 +93,10 @@ def split(trajectory: str, about: dict[str, Any], events: Sequence[Event]) -> Ke
     cut = len(events)
     if unfinished and events:
         last = events[-1].time
-        cut = next(at for at, event in enumerate(events) if event.time == last) if last else cut
+        if last and about.get("schedule") == "free":
+            cut = _last_turn(events)
+        elif last:
+            cut = next(at for at, event in enumerate(events) if event.time == last)
         for at in range(len(events) - 2, cut - 1, -1):
             if events[at].kind in ("stop", "resume"):  # the round before it is over
                 cut = at + 1
@@ -112,6 +115,15 @@ def split(trajectory: str, about: dict[str, Any], events: Sequence[Event]) -> Ke
         stop if unfinished else None,
         failed if unfinished and stop is not None else None,
     )
+
+
+def _last_turn(events: Sequence[Event]) -> int:
+    """Where the last turn begins, if roles act without rounds: turns are committed whole."""
+    roles = [event.role for event in events if event.kind in ("action", "model_call", "message")]
+    cut = len(events)
+    while cut and (events[cut - 1].role == roles[-1] or events[cut - 1].kind in ("stop", "signal")):
+        cut -= 1
+    return cut
 
 
 def _unfinished(tail: Sequence[Placed]) -> list[Placed]:

@@ -1,8 +1,9 @@
 """Values that an action returned or left behind, as JSON and back.
 
-Plain JSON values stand for themselves. A pydantic model, a dataclass, a message, a tuple or a set is an object
-with one key that JSON values of users cannot be mistaken for, and names its class; classes are
-found again among those that the program has defined, never imported on the word of a file.
+Plain JSON values stand for themselves. A pydantic model, a dataclass, a message, a tuple or a set
+is an object with one key that JSON values of users cannot be mistaken for, and names its class;
+classes are found again among those that the program has defined, never imported on the word of a
+file.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ def model_type(address: str) -> type[BaseModel]:
     """The pydantic model of this address. Raises `NotRestorable` if the program has none."""
     from pydantic import BaseModel
 
-    return subclass_at(BaseModel, address)
+    found: type[BaseModel] = subclass_at(BaseModel, address)
+    return found
 
 
 def subclass_at(base: type, address: str) -> Any:
@@ -127,9 +129,10 @@ def subclass_at(base: type, address: str) -> Any:
 
 def _below(base: type) -> list[type]:
     seen: dict[type, None] = {}
-    stack = [base]
+    stack: list[type] = [base]
     while stack:
-        for kind in type.__subclasses__(stack.pop()):
+        below: list[type] = type.__subclasses__(stack.pop())
+        for kind in below:
             if kind not in seen:
                 seen[kind] = None
                 stack.append(kind)

@@ -145,7 +145,7 @@ def test_what_editors_do_to_a_file_is_no_problem(tmp_path: Path) -> None:
         (b'{"task": 1}\n', r"not one of its 1 lines can be read"),
         (
             b'{"schema_version":3,"trajectory":"t"}\n',
-            "schema version 2; this Rolecraft reads up to 1",
+            "schema version 3; this Rolecraft reads up to 2",
         ),
     ],
 )
