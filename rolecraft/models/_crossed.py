@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from rolecraft.errors import LimitReached
 from rolecraft.models.limits import (
     Crossing,
+    Decide,
     Decision,
     MoreRoom,
     Note,
+    Word,
     check_decision,
     limit_reached,
 )
@@ -41,8 +43,10 @@ class Crossed(Exception):
     async def decide(self, note: Note | None) -> Decision | None:
         """What `on_limit` says, if it gives no room; None if it did, or may have: look again."""
         budget, crossing = self.budget, self.crossing
-        chosen = next((b.limits.on_limit for b in budget._chain if b.limits.on_limit), "raise")
-        if not callable(chosen):
+        chosen: Word | Decide = next(
+            (around.limits.on_limit for around in budget._chain if around.limits.on_limit), "raise"
+        )
+        if chosen == "raise" or chosen == "stop":
             return chosen
         # Two that cross together ask one after the other, and the first answer may hold for both.
         waits = budget._question is not None and budget._question.locked()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import fields, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,7 +22,13 @@ from rolecraft.errors import (
 )
 from rolecraft.models import _litellm
 from rolecraft.models._failures import AttemptFailed, Failure, read_failure
-from rolecraft.models._wire import read_completion, write_messages, write_tools
+from rolecraft.models._wire import (
+    join_stream,
+    read_completion,
+    read_delta,
+    write_messages,
+    write_tools,
+)
 from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
 from rolecraft.models.retries import Retries
 from rolecraft.trajectories.events import Usage
@@ -39,8 +46,11 @@ _EXACT_TOKENIZERS = frozenset({"openai", "azure", "text-completion-openai"})
 # Settings of a request that this class decides on itself.
 _OWN = frozenset(
     {"api_base", "api_key", "base_url", "max_retries", "max_tokens", "messages", "model", "n"}
-    | {"num_retries", "seed", "stop", "stream", "temperature", "timeout", "tools", "top_p"}
+    | {"num_retries", "seed", "stop", "stream", "stream_options", "temperature", "timeout"}
+    | {"tools", "top_p"}
 )
+# Usage comes at the end of a stream where it is asked for.
+_STREAM: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
 
 class LiteLLMModel(Model):
@@ -58,10 +68,11 @@ class LiteLLMModel(Model):
 
     Usage is the provider's. A useless answer that was paid for counts at once, is part of the usage
     of the answer that follows or of the error, and no retry is made that could cross a limit. Where
-    the provider gives no usage, tokens are counted here. A session's seed is sent
-    to providers that take one. `generate` raises `MissingKey`, `ModelUnavailable` (no answer after
-    all retries), `BadModelResponse` (answers that are no completion after all retries),
-    `UsageError` (no such provider), or `ModelError` (the provider refused the request).
+    the provider gives no usage, tokens are counted here. A session's seed is sent to providers that
+    take one. Answers are streamed to sessions that somebody listens to (`Session.on_delta`).
+    `generate` raises `MissingKey`, `ModelUnavailable` (no answer after all retries),
+    `BadModelResponse` (answers that are no completion after all retries), `UsageError` (no such
+    provider), or `ModelError` (the provider refused the request).
     """
 
     def __init__(
@@ -147,8 +158,9 @@ class LiteLLMModel(Model):
                 await session.renew()
             billed = False
             try:
-                return await self._ask(request)
+                return await self._ask(request, session)
             except AttemptFailed as error:
+                session.deliver_anew()
                 if error.usage is not None and error.usage != Usage():
                     billed, paid = True, replace(self._paid(error.usage), calls=0)
                     session.charge(paid)
@@ -171,21 +183,36 @@ class LiteLLMModel(Model):
         if not completion.usage.prompt_tokens and not completion.usage.completion_tokens:
             completion.usage = await asyncio.to_thread(self._count, request, completion)
         completion.usage = self._paid(completion.usage) + wasted
+        completion.attempts = retrying.statistics["attempt_number"]
         if sampling.choices and completion.text.strip() in sampling.choices:
             completion.text = completion.text.strip()
         return completion
 
-    async def _ask(self, request: dict[str, Any]) -> Completion:
-        litellm = _litellm.load()
+    async def _ask(self, request: dict[str, Any], session: Session) -> Completion:
+        ask = _litellm.load().acompletion
         try:
             async with asyncio.timeout(self.timeout):
-                response = await litellm.acompletion(**request)
+                if session.on_delta is None:
+                    response = await ask(**request)
+                else:
+                    response = await self._listen(await ask(**request, **_STREAM), session)
+        except AttemptFailed:
+            raise
         except TimeoutError as error:
             failure = Failure(kind="timeout", text=f"nothing within {self.timeout:g} s")
             raise AttemptFailed(failure) from error
         except Exception as error:
             raise AttemptFailed(self._failure(error)) from error
         return read_completion(response)
+
+    async def _listen(self, stream: Any, session: Session) -> Any:
+        """The whole answer of a stream, whose pieces are delivered as they come."""
+        async with aclosing(stream):
+            async for chunk in stream:
+                session.deliver(read_delta(chunk))
+        if stream.received_finish_reason is None:  # LiteLLM makes one up, as if all were well
+            raise AttemptFailed(Failure(kind="malformed", text="the stream broke off"))
+        return await asyncio.to_thread(join_stream, stream, self.name)
 
     def _request(
         self, session: Session, tools: Sequence[Tool], sampling: Sampling

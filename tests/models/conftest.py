@@ -7,7 +7,7 @@ import contextlib
 import json
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,8 @@ class Answer:
     """Keep the client waiting."""
     drip: bool = False
     """Send a space now and then, for ever."""
+    pieces: list[bytes] | None = None
+    """A body in pieces, each of which but the first waits for `ChatServer.go_on`."""
 
 
 def chat(text: str | None = "hello", *, finish: str | None = "stop", **message: Any) -> Answer:
@@ -54,6 +56,45 @@ def chat(text: str | None = "hello", *, finish: str | None = "stop", **message: 
     )
 
 
+def stream(
+    *texts: str,
+    finish: str | None = "stop",
+    usage: tuple[int, int] | None = (5, 2),
+    deltas: Sequence[dict[str, Any]] = (),
+    done: bool = True,
+    paced: bool = False,
+) -> Answer:
+    """A chat completion as server-sent events, one for each text, then one for each delta."""
+    about = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "some-model",
+    }
+    parts = [{"role": "assistant", "content": ""}, *({"content": text} for text in texts), *deltas]
+    chunks: list[dict[str, Any]] = [
+        {**about, "choices": [{"index": 0, "delta": part, "finish_reason": None}]} for part in parts
+    ]
+    if finish is not None:
+        end = {"index": 0, "delta": {}, "finish_reason": finish}
+        chunks.append({**about, "choices": [end]})
+    if usage is not None:
+        told = {
+            "prompt_tokens": usage[0],
+            "completion_tokens": usage[1],
+            "total_tokens": sum(usage),
+        }
+        chunks.append({**about, "choices": [], "usage": told})
+    lines = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
+    if done:
+        lines.append(b"data: [DONE]\n\n")
+    return Answer(
+        b"".join(lines),
+        headers={"content-type": "text/event-stream"},
+        pieces=lines if paced else None,
+    )
+
+
 def error(status: int, message: str = "no", code: str | None = None, **headers: str) -> Answer:
     """An error as OpenAI's API words it. Underscores in header names become hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -65,6 +106,7 @@ class ChatServer:
 
     chat = staticmethod(chat)
     error = staticmethod(error)
+    stream = staticmethod(stream)
     Answer = Answer
 
     def __init__(self) -> None:
@@ -76,6 +118,7 @@ class ChatServer:
         self._answers: deque[Answer] = deque([chat()])
         self._wait_for = 1
         self._together: asyncio.Event | None = None
+        self._permits: asyncio.Queue[None] = asyncio.Queue()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -90,6 +133,10 @@ class ChatServer:
     def answer_when(self, requests: int) -> None:
         """Answer nobody before so many requests have come in."""
         self._wait_for = requests
+
+    def go_on(self) -> None:
+        """Let the next piece of an answer in pieces out."""
+        self._loop.call_soon_threadsafe(self._permits.put_nowait, None)
 
     @property
     def prompts(self) -> list[list[dict[str, Any]]]:
@@ -154,8 +201,14 @@ class ChatServer:
             **answer.headers,
         }
         lines = [f"HTTP/1.1 {answer.status} Status", *(f"{k}: {v}" for k, v in fields.items())]
+        if answer.pieces is not None:
+            content = answer.pieces[0]
         writer.write("\r\n".join([*lines, "", ""]).encode() + content[: answer.cut_after])
         await writer.drain()
+        for piece in (answer.pieces or ())[1:]:
+            await self._permits.get()
+            writer.write(piece)
+            await writer.drain()
         return answer.cut_after is None
 
 
