@@ -94,8 +94,8 @@ SLIP = "print(result)\n"
 """What the first program of a conversation has in front: it fails at once."""
 
 
-def stand_in() -> Model:
-    """Plays every role of every form. The first proposal and the first program are wrong."""
+def stand_in(*, wrong: int = 1) -> Model:
+    """Plays every role of every form. The first program fails; `wrong` proposals are wrong."""
     proposals = itertools.count()
 
     def answer(call: ModelCall) -> str:
@@ -111,7 +111,7 @@ def stand_in() -> Model:
                 return f"I compute it.\n```python\n{slip}{program(problem)}\n```"
             case "Solver":
                 right = computed(problem)
-                said = right if next(proposals) else right + 1
+                said = right if next(proposals) >= wrong else right + 1
                 return f"Step by step I come to \\boxed{{{said}}}"
             case _:
                 return verdict(heard)

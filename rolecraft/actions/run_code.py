@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rolecraft.actions.action import Action
 from rolecraft.actions.record import Records
+from rolecraft.messages import Message
 from rolecraft.sandboxes import Bubblewrap, Execution, Sandbox, SandboxLimits
 from rolecraft.sandboxes.base import DEFAULT_LIMITS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rolecraft.messages import Message
 
 _BLOCK = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?:python3?|py)\b[^\n]*\n"
@@ -58,14 +54,17 @@ async def run_python(
 
 
 class RunPython(Action):
-    """Run the Python code of the last message and say what it printed."""
+    """Run the Python code of the last message and say what it printed.
+
+    The message's metadata has `ok`: there was code, and it ran to its end.
+    """
 
     sandbox: Sandbox | None = None
     limits: SandboxLimits = DEFAULT_LIMITS
 
-    async def run(self, history: Sequence[Message]) -> str:
+    async def run(self, history: Sequence[Message]) -> Message:
         code = python_in(history[-1].content)
         if not code:
-            return NO_CODE
+            return Message(NO_CODE, metadata={"ok": False})
         done = await run_python(code, sandbox=self.sandbox, limits=self.limits, record=self)
-        return str(done) or NO_OUTPUT
+        return Message(str(done) or NO_OUTPUT, metadata={"ok": done.ok})

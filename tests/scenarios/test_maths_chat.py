@@ -5,19 +5,20 @@ Played by the example's stand-in, whose first program fails and whose first prop
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rolecraft import ScriptedModel, Trajectory, annotate
+from rolecraft import Model, Role, Run, ScriptedModel, Team, Trajectory, annotate
 from rolecraft.actions import Finish
 from rolecraft.environments import Task
-from rolecraft.environments.maths import MathsEnvironment
+from rolecraft.environments.maths import MathsEnvironment, MathsTasks
 from rolecraft.models import Limits
 from rolecraft.roles.ready.maths_chat import (
     IMPROVED,
@@ -28,7 +29,7 @@ from rolecraft.roles.ready.maths_chat import (
     solver_coder_verifier,
     student_and_assistant,
 )
-from rolecraft.sandboxes import LocalProcess
+from rolecraft.sandboxes import Execution, LocalProcess, Sandbox
 from rolecraft.scenarios.maths_chat import FORMS
 from rolecraft.trajectories.codec import encode_event
 
@@ -36,13 +37,14 @@ EXAMPLE = Path(__file__).parents[2] / "examples/maths_chat.py"
 HALF = Task("half", "Ada has 1 cake and gives one in 2 of it away. How much?", {"answer": "1/2"})
 
 
-def stand_in() -> Any:
+def stand_in(**options: Any) -> Model:
     spec = importlib.util.spec_from_file_location("maths_chat_example", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.stand_in()
+    stand_in: Model = module.stand_in(**options)
+    return stand_in
 
 
 async def play(form: str, seed: int = 0) -> Trajectory:
@@ -193,12 +195,74 @@ async def test_the_taxonomy_sees_who_hands_over_an_answer_that_nobody_checked(
     assert verdicts["verification.absent"] == verdict
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_example_is_one_command(form: str, needs_program) -> None:
-    needs_program("bwrap", package="bubblewrap")
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE), "--form", form], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "answer.correct = 1" in done.stdout
-    assert "Stopped: finished" in done.stdout
+# --- a run and its record --------------------------------------------------------------------
+
+
+class InProcess:
+    """Runs the stand-in's own programs right here, fast; counts them."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def run(self, command: Any, *, files: Any, **options: Any) -> Execution:
+        self.runs += 1
+        printed = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(printed):
+                exec(files["main.py"], {})
+        except NameError as error:
+            return Execution(exit_code=1, stderr=f"NameError: {error}")
+        return Execution(exit_code=0, stdout=printed.getvalue())
+
+
+class NoSandbox:
+    """Must not be used."""
+
+    async def run(self, command: Any, **options: Any) -> Execution:
+        raise AssertionError(f"{command} was run again")
+
+
+MADE_OF: dict[str, tuple[Callable[[Sandbox], list[Role]], str]] = {
+    "chat": (lambda sandbox: student_and_assistant(sandbox=sandbox), "Student"),
+    "voting": (
+        lambda sandbox: solver_coder_verifier(votes=3, tries=3, sandbox=sandbox),
+        "Verifier",
+    ),
+}
+
+
+def made(form: str, sandbox: Sandbox, model: Model | None = None) -> Team:
+    roles, head = MADE_OF[form]
+    return Team(roles(sandbox), model=model, may_finish=[head])
+
+
+def bytes_of(run: Run) -> list[bytes]:
+    return [encode_event(event) for event in run.trajectory.events]
+
+
+def problem(seed: int = 0) -> str:
+    (task,) = MathsTasks().sample(1, seed=seed, split="test")
+    return task.prompt
+
+
+@pytest.mark.parametrize("form", ["chat", "voting"])
+async def test_a_replay_asks_no_model_and_runs_no_program(form: str) -> None:
+    run = await made(form, InProcess(), stand_in()).run(problem())
+    again = await made(form, NoSandbox()).replay(run)
+    assert bytes_of(again) == bytes_of(run)
+
+
+@pytest.mark.parametrize("form", ["chat", "voting"])
+async def test_a_run_cut_off_after_any_event_comes_to_the_same_end(form: str) -> None:
+    """And no program whose output is on record is run again."""
+
+    whole = await made(form, InProcess(), stand_in(wrong=0)).run(problem())
+    programs = [event.seq for event in whole.trajectory.of("tool_result")]
+    for cut in range(1, len(whole.trajectory.events)):
+        part = whole.trajectory.copy()
+        del part.events[cut:]
+        sandbox = InProcess()
+        again = await made(form, sandbox, stand_in(wrong=0)).recover(part)
+        assert bytes_of(again) == bytes_of(whole), f"cut before event {cut}"
+        done = sum(seq < cut for seq in programs)
+        assert sandbox.runs <= len(programs) - done + 1, "but for the one that was under way"

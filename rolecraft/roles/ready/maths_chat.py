@@ -145,11 +145,10 @@ class ProgramThatRuns(UntilVerified):
     target: str = "program"
 
     async def check(self, answer: str) -> Verification:
-        code = python_in(answer)
-        if not code:
-            return Verification(False, "there is no block that opens with ```python")
-        done = await run_python(code, sandbox=self.sandbox, record=self)
-        return Verification(done.ok and bool(done.stdout), str(done) or NO_OUTPUT)
+        run = RunPython(sandbox=self.sandbox)._bound(self.role)  # on record with its output
+        said = await run.run([Message(answer)])
+        passed = bool((said.metadata or {}).get("ok")) and said.content != NO_OUTPUT
+        return Verification(passed, said.content)
 
 
 class Verdict(BaseModel):
