@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from rolecraft.actions import Action
 from rolecraft.errors import ProtocolViolation
-from rolecraft.messages import ALL, NOBODY, Message, address_of, addresses_of
+from rolecraft.messages import ALL, NOBODY, Message, address_of, addresses_of, as_message
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.trajectory import Trajectory
@@ -193,13 +193,28 @@ class KeepsProtocol(Role):
             message = await super()._act()
             if message is None:
                 return None
-            wrong = protocol.problem(self._saying(message)) or ""
-            if wrong:
-                self._violated(wrong, protocol.on_violation == "block")
-            if not wrong or protocol.on_violation == "report":
+            wrong = self._blocked(message)
+            if not wrong:
                 return message
             self.rc.memory.add(complaint(wrong))
         raise ProtocolViolation(self.name, wrong)
+
+    def publish_message(self, message: str | Message) -> Message:
+        """As of every role. Raises `ProtocolViolation`: what is said now cannot be done again."""
+        message = as_message(message)
+        if wrong := self._blocked(message):
+            raise ProtocolViolation(self.name, wrong)
+        return super().publish_message(message)
+
+    def _blocked(self, message: Message) -> str:
+        """Why a message may not go out; empty if it may. What is wrong is recorded."""
+        protocol = self.protocol
+        wrong = protocol.problem(self._saying(message)) if protocol is not None else None
+        if protocol is None or not wrong:
+            return ""
+        blocks = protocol.on_violation == "block"
+        self._violated(wrong, blocks)
+        return wrong if blocks else ""
 
     def _saying(self, message: Message) -> Saying:
         message.route()

@@ -163,6 +163,20 @@ async def test_an_answer_must_answer_what_it_is_for() -> None:
         await said_by("a", "a", roles=[Eager(protocol=protocol)])
 
 
+async def test_what_an_action_says_besides_its_result_is_held_against_it_too() -> None:
+    class Aside(WriteReport):
+        async def run(self) -> None:
+            self.role.publish_message(Message("by the way"))
+
+    class Talkative(Bob):
+        name = "Bob"
+        actions = [Aside]
+
+    protocol = MessageProtocol([RULES[0], May("Bob", Aside, Report)])
+    with pytest.raises(ProtocolViolation, match="Aside must carry Report, got no document"):
+        await said_by(roles=[Ann(protocol=protocol), Talkative(protocol=protocol)])
+
+
 async def test_further_checks_look_at_every_message() -> None:
     protocol = MessageProtocol(
         RULES, checks=[lambda said: "Bob is silent" if said.sender == "Bob" else None]

@@ -54,7 +54,15 @@ class CTO(Employee):
     profile = "chief technology officer"
     goal = "that what goes out does what the customer asked for"
     actions = [ReviewProduct]
-    watch = (*(UserRequirement, WritePRD, WriteDesign, WriteCode, WriteTest, RunTests, ReportBugs),)
+    watch = (
+        UserRequirement,
+        WritePRD,
+        WriteDesign,
+        WriteCode,
+        WriteTest,
+        RunTests,
+        ReportBugs,
+    )
 
     def _takes_up(self, message: Message) -> bool:
         document = message.instruct_content

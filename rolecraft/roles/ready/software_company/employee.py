@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rolecraft.actions import Action
 from rolecraft.messages import Message, addresses_of
@@ -35,8 +34,3 @@ class Employee(KeepsProtocol):
         return message.cause_by in addresses_of(self.works_on) or not self.addresses.isdisjoint(
             message.send_to
         )
-
-    def _news(self, document: type[Any]) -> list[Any]:
-        """The documents of this type among what was taken up."""
-        carried = (message.instruct_content for message in self.rc.news)
-        return [document_ for document_ in carried if isinstance(document_, document)]

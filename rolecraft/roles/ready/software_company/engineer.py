@@ -15,7 +15,7 @@ from rolecraft.roles.ready.software_company.documents import (
 )
 from rolecraft.roles.ready.software_company.employee import Employee
 from rolecraft.roles.ready.software_company.planning import WriteDesign, WritePRD, WriteTasks
-from rolecraft.roles.ready.software_company.reading import shown
+from rolecraft.roles.ready.software_company.reading import all_of, shown
 from rolecraft.roles.ready.source_files import SourceFile, code_in
 
 
@@ -85,12 +85,12 @@ class Engineer(Employee):
         return message
 
     def _tasks(self) -> list[FileTask]:
-        lists = self._news(TaskList)
+        lists = all_of(self.rc.news, TaskList)
         if lists:
             return list(lists[-1].tasks)
         return [
             FileTask(path=finding.path, instruction=f"Mend this: {finding.problem}")
-            for report in self._news(Findings)
+            for report in all_of(self.rc.news, Findings)
             for finding in report.findings
             if finding.concerns == "code"
         ]

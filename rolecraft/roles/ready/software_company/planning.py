@@ -6,14 +6,13 @@ from rolecraft.actions import Action, UserRequirement
 from rolecraft.messages import Message
 from rolecraft.roles.memory import History
 from rolecraft.roles.ready.software_company.documents import (
-    BugReport,
     Design,
+    Findings,
     Requirements,
     TaskList,
-    Verdict,
 )
 from rolecraft.roles.ready.software_company.employee import Employee
-from rolecraft.roles.ready.software_company.reading import shown
+from rolecraft.roles.ready.software_company.reading import all_of, shown
 
 
 class WritePRD(Action):
@@ -35,15 +34,14 @@ class WriteDesign(Action):
     """Decide which files there are and how they work together."""
 
     async def run(self, history: History) -> Message:
-        known = shown(history, Requirements, Design, BugReport, Verdict)
+        wrong = [str(findings) for findings in all_of(self.role.rc.news, Findings)]
+        mend = "\n".join(["It was found wrong; mend this and keep the rest:", *wrong])
         document = await self.ask(
-            f"{known}\n\n"
+            f"{shown(history, Requirements, Design)}\n\n{mend if wrong else ''}\n\n"
             f"Design the program: as few files as it sensibly needs, the file that is run (its "
             f"name is the customer's, where the customer gave one), and for each file its purpose "
             f"and the functions and classes that other files use, with argument and result types. "
-            f"Use nothing that is not in the standard library unless the customer allows it. If "
-            f"there is an earlier design and something was found wrong with it, mend that and "
-            f"keep the rest.",
+            f"Use nothing that is not in the standard library unless the customer allows it.",
             returns=Design,
         )
         return document.message()

@@ -16,11 +16,14 @@ D = TypeVar("D", bound=BaseModel)
 
 def latest(history: Iterable[Message], document: type[D]) -> D | None:
     """The last document of this type; None if there is none."""
-    found = None
-    for message in history:
-        if isinstance(message.instruct_content, document):
-            found = message.instruct_content
-    return found
+    found = all_of(history, document)
+    return found[-1] if found else None
+
+
+def all_of(messages: Iterable[Message], document: type[D]) -> list[D]:
+    """Every document of this type, oldest first."""
+    carried = (message.instruct_content for message in messages)
+    return [each for each in carried if isinstance(each, document)]
 
 
 def wish(history: Iterable[Message]) -> str:
