@@ -42,6 +42,8 @@ class Row:
     choices: Node | None = None
     stopped: Callable[[Sequence[int]], bool] | None = None
     """Whether a stop string is complete in the sampled tokens."""
+    listen: Callable[[Sequence[int]], None] | None = None
+    """Told of the tokens sampled so far after each one, in the sampling thread."""
 
     prompt: int = 0
     """How many of `ids` are prompt."""
@@ -76,6 +78,8 @@ class Row:
             self.finish = "stop"
         elif len(self.ids) - self.prompt >= self.max_tokens:
             self.finish = "length"
+        if self.listen is not None:
+            self.listen(self.sampled)
 
     def _force(self) -> None:
         """Follow the tree while it leaves no choice: probability one, no draw, no forward pass."""

@@ -299,6 +299,16 @@ class Session:
             self._pieces.append(piece)
             self.on_delta(piece)
 
+    def deliverer(self) -> Callable[[str], None]:
+        """`deliver` for the call under way only: what comes after its end is nobody's."""
+        mine = self._pieces
+
+        def deliver(piece: str) -> None:
+            if self._pieces is mine:
+                self.deliver(piece)
+
+        return deliver
+
     def deliver_anew(self) -> None:
         """What has come so far is void: another attempt begins."""
         if self._pieces:

@@ -7,7 +7,9 @@ weights, the seeds and the position alone, so a run repeats whatever else runs b
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +21,7 @@ from rolecraft.messages import Message
 from rolecraft.models._batching import Batcher
 from rolecraft.models._choices import Node, choice_tree
 from rolecraft.models._decoding import Row, decode
+from rolecraft.models._pieces import Pieces
 from rolecraft.models._plain_text import PlainText
 from rolecraft.models._token_session import TokenSession
 from rolecraft.models._torch import torch, transformers
@@ -157,6 +160,12 @@ class TransformersModel(Model):
         """Run `function` between batches, in the thread that samples: there weights may change."""
         return await self._batcher.call(function)
 
+    def as_sampled(self, answer: Completion) -> tuple[str, str]:
+        """The text of an answer as the template will show it, and that of its end token."""
+        sampled = answer.tokens.sampled if answer.tokens is not None else []
+        end = self._end_texts.get(sampled[-1], "") if answer.finish_reason == "stop" else ""
+        return self._plain.mark(answer.text), end
+
     async def aclose(self) -> None:
         await self.run(lambda: None)
         self._batcher.close()
@@ -242,6 +251,13 @@ class TransformersModel(Model):
                     f"Shorten the prompt, or open a new session."
                 )
             max_tokens = min(max_tokens, room)
+        listen = None
+        if session.on_delta is not None and tree is None:
+            listen = Pieces(
+                lambda sampled: self._decode([t for t in sampled if t not in self.ends]),
+                _posting(session.deliverer()),
+                stop=sampling.stop,
+            )
         return Row(
             ids=ids,
             key=session.key(self.seed, sampling.seed, restarts=restarts),
@@ -250,6 +266,7 @@ class TransformersModel(Model):
             max_tokens=max_tokens,
             choices=tree,
             stopped=self._stopped(sampling.stop) if sampling.stop and tree is None else None,
+            listen=listen,
         )
 
     def _answer(self, rows: Sequence[Row]) -> list[tuple[Row, int]]:
@@ -323,6 +340,17 @@ class TransformersModel(Model):
                 f"{session.role!r}), so each such turn starts a new token sequence. Training still "
                 f"works, on more and longer sequences. This is said once."
             )
+
+
+def _posting(deliver: Callable[[str], None]) -> Callable[[str], None]:
+    """`deliver`, in the thread of the running event loop, whichever thread calls."""
+    loop = asyncio.get_running_loop()
+
+    def post(piece: str) -> None:
+        with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+            loop.call_soon_threadsafe(deliver, piece)
+
+    return post
 
 
 def _end_tokens(module: Any, tokenizer: Any, name: str) -> frozenset[int]:
