@@ -13,12 +13,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rolecraft import FunctionModel
+from rolecraft import FunctionModel, Limits, Model, Team
 from rolecraft.environments.program_development import ENTRY_POINT, PROGRAMS, ProgramTasks
 from rolecraft.models import ModelCall, resolve_model
+from rolecraft.roles.ready.software_company import HIERARCHY, cyclic_company
 from rolecraft.roles.ready.source_files import files_in, write_files
 from rolecraft.scenarios import Episode
-from rolecraft.scenarios.software_company import software_company, software_company_cyclic
+from rolecraft.scenarios.software_company import (
+    ROUNDS,
+    software_company,
+    software_company_cyclic,
+)
 
 
 def company_that_knows(program: str) -> FunctionModel:
@@ -108,6 +113,16 @@ class Test(unittest.TestCase):
                 )
                 self.assertEqual(run.stdout, expected, run.stderr)
 """
+
+
+def team(model: Model | str | None = None) -> Team:
+    """The cyclic company, for a wish of your own; without a model it knows how to write snake."""
+    return Team(
+        cyclic_company(),
+        model=model or company_that_knows("snake"),
+        limits=Limits(rounds=ROUNDS),
+        may_finish=HIERARCHY.heads,
+    )
 
 
 async def play(

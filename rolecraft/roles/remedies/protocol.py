@@ -137,12 +137,18 @@ class MessageProtocol:
     def violations(self, trajectory: Trajectory) -> list[Violation]:
         """The messages of a record that break the protocol, also of roles that do not keep it."""
         events = {event.seq: event for event in trajectory.events}
-        before: list[Message] = []
+        earlier: list[tuple[Event, Message]] = []
         found: list[Violation] = []
         for event in trajectory.of("message"):
             message = self._message(event)
             answered = _answered(event, events)
             if answered is not None:
+                # Heard is what came before this round, what is answered, and one's own.
+                before = [
+                    said
+                    for at, said in earlier
+                    if at.time < event.time or at.seq <= answered.seq or at.role == event.role
+                ]
                 said = Saying(
                     sender=event.role,
                     kind=message.cause_by,
@@ -154,7 +160,7 @@ class MessageProtocol:
                 wrong = self.problem(said)
                 if wrong:
                     found.append(Violation(event.seq, event.role, wrong))
-            before.append(message)
+            earlier.append((event, message))
         return found
 
     def _message(self, event: Event) -> Message:

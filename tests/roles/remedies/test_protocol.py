@@ -189,3 +189,22 @@ async def test_of_several_rules_for_one_kind_one_must_hold() -> None:
     protocol = MessageProtocol([*RULES, May("Bob", WriteReport, Plan, answers=[WritePlan])])
     env = await said_by("plan", protocol=protocol)
     assert violations(env) == []
+
+
+async def test_what_another_says_in_the_same_round_was_not_heard() -> None:
+    """Checked afterwards, a record is judged by what its roles could know."""
+
+    class Second(Bob):
+        name = "Bob"
+        actions = [WriteReport]
+
+    class Replan(Action):
+        async def run(self) -> Plan:
+            return Plan(steps=["z"])
+
+    team = [Ann(), Role(name="Zoe", actions=[Replan], watch=[WritePlan]), Second()]
+    env = await said_by("a", roles=team)
+    order = [event.role for event in env.trajectory.of("message")]
+    assert order == ["user", "Ann", "Zoe", "Bob"]
+    protocol = MessageProtocol([*RULES, May("Zoe", Replan, Plan)])
+    assert protocol.violations(env.trajectory) == []
