@@ -15,9 +15,8 @@ from rolecraft.roles.ready.tutorial_assistant import (
     DOCUMENT,
     Compose,
     Directory,
-    TutorialAssistant,
 )
-from rolecraft.roles.remedies.review import Deliver
+from rolecraft.roles.remedies.review import Deliver, Reviewed
 from rolecraft.trajectories.events import Event, Signal, StopReason
 
 CONSTRAINTS = [
@@ -62,7 +61,7 @@ class TutorialEnvironment(TaskEnvironment):
         reviewed = [
             role.name
             for role in self.roles.values()
-            if isinstance(role, TutorialAssistant) and hasattr(role, "reviewers")
+            if isinstance(role, Reviewed) and role.submits is Compose
         ]
         return {"verify": f"{Compose.__name__} of {reviewed[0]}"} if reviewed else {}
 

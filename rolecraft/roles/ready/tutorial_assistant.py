@@ -123,7 +123,15 @@ class Compose(Action):
 
 
 def composed(directory: Directory, chapters: dict[str, str], contents: str) -> str:
-    """The document: every chapter has a number, and a link to it in the table of contents."""
+    """The document: every chapter has a number, and a link to it in the table of contents.
+
+    Raises `UsageError` if a chapter of the directory is not among `chapters`.
+    """
+    missing = [c.title for c in directory.chapters if c.title not in chapters]
+    if missing:
+        raise UsageError(
+            f"The chapters {missing!r} are not written yet: `WriteChapter` comes first."
+        )
     headings = [f"{n}. {chapter.title}" for n, chapter in enumerate(directory.chapters, 1)]
     links = [
         f"{n}. [{chapter.title}](#{markdown.anchor(heading)})"
@@ -137,12 +145,11 @@ def composed(directory: Directory, chapters: dict[str, str], contents: str) -> s
 
 
 def _directory(history: History) -> Directory:
-    """The latest directory."""
-    return next(
-        message.instruct_content
-        for message in reversed(history)
-        if isinstance(message.instruct_content, Directory)
-    )
+    """The latest directory. Raises `UsageError` if there is none."""
+    for message in reversed(history):
+        if isinstance(message.instruct_content, Directory):
+            return message.instruct_content
+    raise UsageError("There is no directory yet: `WriteDirectory` comes first.")
 
 
 def _chapters(history: History) -> dict[str, str]:

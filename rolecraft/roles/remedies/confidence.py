@@ -68,7 +68,7 @@ class Decide(Action):
     """Answer, and say how sure you are."""
 
     async def run(self, history: History) -> Estimate:
-        heard = "\n".join(map(str, history))
+        heard = "\n".join(str(said) for said in history if NOBODY not in said.send_to)
         return await self.ask(
             f"What you know:\n{heard}\n\nGive your answer, the probability between 0 and 1 that it "
             f"is right, and what you would have to know to be sure. Of answers with 0.7, seven in "
@@ -130,7 +130,9 @@ class ActsWhenSure(Role):
     def learn(self, *, wrong: bool) -> None:
         """Tell the role how a decision came out: `wrong` if it acted and should not have.
 
-        Tell it of every decision, also of those on which it did not act.
+        Tell it of every decision, also of those on which it did not act. In an action of the role
+        (one that hears of results) what it learns is recorded with it; from outside, between runs,
+        it is not, and a recovered role would not know it.
         """
         if self.adapt is not None:
             self.threshold = self.adapt.next(self.threshold, wrong=wrong)

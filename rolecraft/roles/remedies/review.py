@@ -71,7 +71,12 @@ class ReviewWork(Action):
                 f"{kind} of {work.sent_from}", passed=review.accepted, said=str(review)
             )
             self.role.publish_message(
-                Message(str(review), send_to=work.sent_from, instruct_content=review)
+                Message(
+                    str(review),
+                    send_to=work.sent_from,
+                    instruct_content=review,
+                    metadata={"of": work.id},
+                )
             )
 
     def _question(self, work: Message) -> str:
@@ -186,15 +191,15 @@ class Reviewed(Role):
         return [ReviseWork(comments=comments)]
 
     async def react(self) -> Message | None:
-        news = self.rc.news
-        if not any(isinstance(message.instruct_content, Review) for message in news):
-            self._task = news[-1]
+        tasks = [m for m in self.rc.news if not isinstance(m.instruct_content, Review)]
+        if tasks:
+            self._task = tasks[-1]
             if self._reacts_to_reviews:
                 self.set_actions(self._plan)
                 self._reacts_to_reviews = False
             return await super().react()
-        if not self._reviews.keys() >= set(self.reviewers):
-            return None  # the others are still reading
+        if not self._works or not self._reviews.keys() >= set(self.reviewers):
+            return None  # some are still reading
         self.set_actions(self._next_actions())
         self._reacts_to_reviews = True
         return await self._react()
@@ -221,11 +226,13 @@ class Reviewed(Role):
 
     @property
     def _reviews(self) -> dict[str, Review]:
-        """The reviews of the latest version, by reviewer."""
+        """The reviews of the latest version, by reviewer; those of earlier ones come too late."""
+        work = self.work
         return {
             message.sent_from: message.instruct_content
-            for message in self._since(self.work)
+            for message in self._since(work)
             if isinstance(message.instruct_content, Review)
+            and (message.metadata or {}).get("of", work.id) == work.id
         }
 
     def _since(self, start: Message) -> list[Message]:

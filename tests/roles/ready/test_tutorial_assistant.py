@@ -6,13 +6,16 @@ import json
 
 import pytest
 
-from rolecraft import ScriptedModel, Team
+from rolecraft import Action, Role, ScriptedModel, Team
 from rolecraft.errors import UsageError
 from rolecraft.roles.ready import markdown
 from rolecraft.roles.ready.tutorial_assistant import (
+    Compose,
     Directory,
     ReviewedTutorialAssistant,
     TutorialAssistant,
+    WriteChapter,
+    WriteDirectory,
 )
 from rolecraft.roles.remedies import Reviewer
 from rolecraft.trajectories import Trajectory
@@ -143,6 +146,22 @@ async def test_a_directory_that_promises_a_chapter_twice_is_asked_for_again() ->
     model = ScriptedModel([directory("W", "Rain", "Rain"), directory("W", "Rain"), "Wet."])
     await TutorialAssistant(model=model).run("go")
     assert "same title: ['Rain']" in model.calls[1].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    ("actions", "first"),
+    [
+        ([WriteChapter("Rain", language="English")], "WriteDirectory"),
+        ([Compose("English")], "WriteDirectory"),
+        ([WriteDirectory("English"), Compose("English")], "WriteChapter"),
+    ],
+)
+async def test_actions_that_are_used_out_of_order_say_what_comes_first(
+    actions: list[Action], first: str
+) -> None:
+    role = Role(actions=actions, model=ScriptedModel([WEATHER]))
+    with pytest.raises(UsageError, match=f"`{first}` comes first"):
+        await role.run("go")
 
 
 # --- reviewed --------------------------------------------------------------------------------

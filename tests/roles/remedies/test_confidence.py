@@ -53,8 +53,10 @@ async def test_below_the_threshold_it_gathers_and_decides_again_on_what_it_found
     role = Guess(model=model)
     await role.run("Does it rain?")
     assert done(role.trajectory) == ["Decide", "Look", "Decide", "Answer"]
-    assert "The road is wet." not in model.calls[0].messages[-1].content
-    assert "The road is wet." in model.calls[1].messages[-1].content
+    first, second = (call.messages[-1].content for call in model.calls)
+    assert "The road is wet." not in first
+    assert "The road is wet." in second
+    assert "0.79" not in second  # its own estimate is no evidence
 
 
 async def test_still_unsure_after_its_gatherings_it_says_so_and_what_is_missing() -> None:
@@ -215,6 +217,31 @@ async def test_a_role_that_is_too_sure_of_itself_learns_to_hold_back() -> None:
         answered[kind] += acted
         role.learn(wrong=acted and kind == "hard")
     assert answered["easy"] > 3 * answered["hard"]
+
+
+class HearResult(Action):
+    """Hear how it came out."""
+
+    async def run(self) -> str:
+        self.role.learn(wrong=True)
+        return f"From now on I act from {self.role.threshold:.3f}."
+
+
+async def test_what_a_role_learns_in_an_action_is_known_to_a_recovered_one() -> None:
+    def team(*script: str) -> Team:
+        pupil = Guess(adapt=Adaptive(), act=[Answer, HearResult], gatherings=1)
+        return Team([pupil], model=ScriptedModel(script))
+
+    run = await team(estimate("Rain", 0.9)).run("Does it rain?")
+    assert run.message is not None
+    assert run.message.content == "From now on I act from 0.845."
+    recovered = team(*[estimate("Rain", 0.84)] * 2)
+    await recovered.recover(run)
+    again = await recovered.run("And now?")
+    assert thoughts(again.trajectory)[-2:] == [
+        "0.84 sure, acts from 0.84: gathers more",
+        "0.84 sure, acts from 0.84: stays unsure",
+    ]
 
 
 @pytest.mark.parametrize("wrong", [{"error_rate": 0.0}, {"error_rate": 1.0}, {"step": 0.0}])

@@ -212,3 +212,18 @@ def test_a_review_that_says_nothing_is_no_review(wrong: dict[str, Any]) -> None:
 async def test_a_reviewer_that_nobody_hired_is_named() -> None:
     with pytest.raises(UsageError, match="Receiver 'Reviewer' is not known"):
         await Team([Writer()], model=ScriptedModel(["one"])).run("a poem")
+
+
+async def test_reviews_of_an_old_task_are_not_taken_for_those_of_the_new_one() -> None:
+    """The reviewer is still reading the first work when the second is handed in."""
+    model = ScriptedModel(
+        per_role={"Writer": ["one", "two"], "Reviewer": [review("too old"), review()]}
+    )
+    env = Environment([Writer(), Reviewer()], model=model)
+    env.publish_message("a poem")
+    await env.run(rounds=1)
+    env.publish_message("a song")
+    await env.run()
+    delivered = [e for e in env.trajectory.of("message") if "Deliver" in e.data["cause_by"]]
+    assert [(e.content, e.data["metadata"]["task"]) for e in delivered] == [("two", "a song")]
+    model.assert_complete()
