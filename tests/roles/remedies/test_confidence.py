@@ -229,18 +229,18 @@ class HearResult(Action):
 
 async def test_what_a_role_learns_in_an_action_is_known_to_a_recovered_one() -> None:
     def team(*script: str) -> Team:
-        pupil = Guess(adapt=Adaptive(), act=[Answer, HearResult], gatherings=1)
+        pupil = Guess(adapt=Adaptive(step=0.1), act=[Answer, HearResult], gatherings=1)
         return Team([pupil], model=ScriptedModel(script))
 
     run = await team(estimate("Rain", 0.9)).run("Does it rain?")
     assert run.message is not None
-    assert run.message.content == "From now on I act from 0.845."
-    recovered = team(*[estimate("Rain", 0.84)] * 2)
+    assert run.message.content == "From now on I act from 0.890."
+    recovered = team(*[estimate("Rain", 0.85)] * 2)
     await recovered.recover(run)
     again = await recovered.run("And now?")
     assert thoughts(again.trajectory)[-2:] == [
-        "0.84 sure, acts from 0.84: gathers more",
-        "0.84 sure, acts from 0.84: stays unsure",
+        "0.85 sure, acts from 0.89: gathers more",
+        "0.85 sure, acts from 0.89: stays unsure",
     ]
 
 
