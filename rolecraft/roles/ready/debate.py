@@ -20,7 +20,7 @@ from pydantic import Field
 
 from rolecraft.actions import Action, Finish
 from rolecraft.errors import UsageError
-from rolecraft.messages import NOBODY, USER, Message, address_of, addresses_of
+from rolecraft.messages import FINISH, NOBODY, USER, Message, address_of, addresses_of
 from rolecraft.roles.remedies.confidence import ActsWhenSure, Estimate
 from rolecraft.roles.role import Role
 
@@ -134,8 +134,11 @@ class Judge(ActsWhenSure):
     async def react(self) -> Message | None:
         if any(message.sent_from == USER for message in self.rc.news):
             self._asked = False  # another debate
+        debate = since_asked(self.rc.history)
+        if any(said.cause_by == FINISH and said.sent_from == self.name for said in debate):
+            return None  # it has given its verdict
         spoke: set[str] = set()
-        for message in since_asked(self.rc.history):
+        for message in debate:
             spoke = set() if message.sent_from == self.name else spoke | {message.sent_from}
         if not spoke >= set(self.debaters):
             return None  # somebody has not answered yet

@@ -46,7 +46,7 @@ class Adaptive:
     the role acted and was wrong, else 0. Whatever the confidences and outcomes, of n decisions at
     most `error_rate + (1 + step - start) / (step * n)` are wrong acts: a role that is too sure of
     itself is asked to be surer still. The update is that of adaptive conformal inference (Gibbs
-    and Candès, arXiv 2106.00193, equation 2), on the confidence itself.
+    and Candès, arXiv 2106.00193), on the confidence itself.
     """
 
     error_rate: float = 0.1

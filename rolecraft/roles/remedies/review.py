@@ -217,12 +217,16 @@ class Reviewed(Role):
     @property
     def _works(self) -> list[Message]:
         """The versions of the work for this task."""
-        kinds = addresses_of((self.submits, ReviseWork))
         return [
             message
             for message in self._since(self.task)
-            if message.cause_by in kinds and message.sent_from == self.name
+            if message.cause_by in self._kinds and message.sent_from == self.name
         ]
+
+    @property
+    def _kinds(self) -> frozenset[str]:
+        """The addresses of the actions that make the work; a wrapped one has that of its own."""
+        return addresses_of((self.submits, ReviseWork))
 
     @property
     def _reviews(self) -> dict[str, Review]:
@@ -242,7 +246,8 @@ class Reviewed(Role):
 
     async def _act(self) -> Message | None:
         message = await super()._act()
-        if message is not None and isinstance(self.rc.todo, (self.submits, ReviseWork)):
+        todo = self.rc.todo
+        if message is not None and todo is not None and todo.address in self._kinds:
             message.send_to = self.reviewers
             message.metadata = {**(message.metadata or {}), "task": self.task.content}
         return message

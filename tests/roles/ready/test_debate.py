@@ -146,6 +146,17 @@ async def test_a_second_debate_of_the_same_team_knows_nothing_of_the_first() -> 
     assert "Tea" not in prompt
 
 
+async def test_a_judge_gives_one_verdict_also_where_the_others_go_on() -> None:
+    """Nobody may end this run, so the debaters have their say to the end."""
+    team = Team(
+        debaters_and_judge(["tea", "coffee"]), model=model(verdict("tea", 0.9)), may_finish=[]
+    )
+    run = await team.run("Tea or coffee?")
+    assert run.stop == "idle"
+    assert [content for _, role, content in said(run) if role == "Judge"] == ["tea"]
+    assert [content for _, role, content in said(run) if role == "Ann"] == ["a1", "a2", "a3"]
+
+
 async def test_without_a_judge_it_ends_when_all_have_said_their_say() -> None:
     debaters = [
         Debater(name="Ann", tells=[Debater], statements=2),

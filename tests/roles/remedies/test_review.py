@@ -10,7 +10,7 @@ import pytest
 from rolecraft import Action, Environment, Role, ScriptedModel, Team, annotate
 from rolecraft.environments import Run
 from rolecraft.errors import UsageError
-from rolecraft.roles.remedies import Deliver, Review, Reviewed, Reviewer
+from rolecraft.roles.remedies import Deliver, Review, Reviewed, Reviewer, Vote
 
 
 def review(*comments: str) -> str:
@@ -227,3 +227,14 @@ async def test_reviews_of_an_old_task_are_not_taken_for_those_of_the_new_one() -
     delivered = [e for e in env.trajectory.of("message") if "Deliver" in e.data["cause_by"]]
     assert [(e.content, e.data["metadata"]["task"]) for e in delivered] == [("two", "a song")]
     model.assert_complete()
+
+
+async def test_the_action_that_makes_the_work_may_be_wrapped_in_another_remedy() -> None:
+    author = Writer(actions=[Vote(Draft(), times=3)])
+    model = ScriptedModel(per_role={"Writer": ["one", "two", "two"], "Reviewer": [review()]})
+    run = await Team([author, Reviewer()], model=model).run("a poem")
+    assert [line[1:] for line in said(run)][1:] == [
+        ("Writer", "two"),
+        ("Reviewer", "Accepted."),
+        ("Writer", "two"),
+    ]
