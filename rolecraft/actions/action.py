@@ -146,6 +146,11 @@ class Action(Asks, Records, Declared):
         model = self.model if model is None else model
         return self._owned("ask a model").open_session(system=system, model=model)
 
+    async def recall(self, query: str, k: int = 5) -> list[Any]:
+        """What the role's long-term memory holds about `query`: `Role.recall`."""
+        found: list[Any] = await self.role.recall(query, k)
+        return found
+
     def _owned(self, purpose: str) -> Owner:
         if self._owner is None:
             raise UsageError(

@@ -30,7 +30,7 @@ from rolecraft.messages import (
 )
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.models.resolve import resolve_model
-from rolecraft.roles import recording
+from rolecraft.roles import keeping, recording
 from rolecraft.roles.fresh import Beginning
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event, StopReason
@@ -343,6 +343,7 @@ class Environment:
         finally:
             for role in ready:
                 self.end_turn(role)
+        await keeping.keep_all(ready, failed=any(errors))
         return self.after_turns(dict(zip((role.name for role in ready), errors, strict=True)))
 
     def begin_turn(self, role: Role, *, time: int, held: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from rolecraft.roles import keeping
 from rolecraft.trajectories.events import Event, StopReason
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ async def run(env: Environment, last: float) -> StopReason:
             ended = {under_way.pop(task): task.result() for task in done}
             for role in env.roles.values():  # those that end together, in the declared order
                 if role in ended:
-                    reason = _end(env, role, ended[role]) or reason
+                    reason = await _end(env, role, ended[role]) or reason
     finally:
         for task in under_way:
             task.cancel()
@@ -52,10 +53,11 @@ def _begin(env: Environment, role: Role) -> asyncio.Task[BaseException | None]:
     return asyncio.create_task(env.turn_of(role))
 
 
-def _end(env: Environment, role: Role, error: BaseException | None) -> StopReason | None:
+async def _end(env: Environment, role: Role, error: BaseException | None) -> StopReason | None:
     env.end_turn(role)
     env.rounds += 1
     env.recorder.time = env.rounds
+    await keeping.keep_all([role], failed=error is not None)
     return env.after_turns({role.name: error})
 
 
@@ -69,4 +71,4 @@ async def replay_turn(env: Environment, event: Event) -> None:
     role.rc.inbox = heard
     error = await env.turn_of(role)
     role.rc.inbox = [*role.rc.inbox, *later]
-    _end(env, role, error)
+    await _end(env, role, error)

@@ -43,6 +43,12 @@ class RoleContext:
 
     cursor: Cursor
     memory: Memory = field(default_factory=Memory)
+    working_memory: Memory = field(default_factory=Memory)
+    """What the role notes for the task at hand; empty again when the next one begins."""
+    unkept: list[Message] = field(default_factory=list)
+    """What goes into the long-term memory when the round is over."""
+    recalled: str = ""
+    """What the role remembered when it took up its news, as its prompt says it."""
     inbox: list[Message] = field(default_factory=list)
     outbox: list[Message] | None = None
     """What the role says in a round, until the round ends; None outside of rounds."""
@@ -96,6 +102,8 @@ class RoleContext:
         self.acting, self.started = False, 0
         self.last_event = self.last_action = self.last_error = self.chooser = self.plan = None
         self.reply_ends, self.ending = False, None
+        self.recalled = ""
+        self.working_memory.clear()
         self.cursor.in_order = False
         self.cursor.move(-1)
 

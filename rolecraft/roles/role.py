@@ -27,7 +27,15 @@ from rolecraft.errors import (
     UsageError,
 )
 from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, as_message
-from rolecraft.roles import _replies, approving, choosing, conversations, recording, serving
+from rolecraft.roles import (
+    _replies,
+    approving,
+    choosing,
+    conversations,
+    keeping,
+    recording,
+    serving,
+)
 from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
 from rolecraft.roles.cursor import Cursor
 from rolecraft.roles.fresh import Beginning
@@ -38,6 +46,7 @@ from rolecraft.trajectories.trajectory import Trajectory
 if TYPE_CHECKING:
     from rolecraft.models.base import Call, Completion, Model, Session
     from rolecraft.models.budget import Budget, Limits
+    from rolecraft.roles.long_term import LongTermMemory, Remembered
     from rolecraft.roles.planning import Planning
 
 
@@ -48,7 +57,9 @@ class Role(Asks, Records, Declared):
     string such as `"openai/gpt-4o-mini"`; without one the role uses its environment's. `watch`
     lists the actions whose messages the role takes up (the user's, unless set). One `run` starts
     at most `max_actions` actions. `planning` says how `plan_and_act` plans. `system` replaces the
-    prompt made from the fields above it.
+    prompt made from the fields above it. `long_term` keeps what the role takes up and says, for
+    this run and later ones; with `recall_top=3` its prompt has the three memories that fit its
+    news best.
     """
 
     name: str = ""
@@ -64,6 +75,8 @@ class Role(Asks, Records, Declared):
     limits: Limits | None = None
     max_actions: int = 1000
     planning: Planning | None = None
+    long_term: LongTermMemory | None = None
+    recall_top: int = 0
 
     _positional = ()  # too many to remember an order
 
@@ -200,7 +213,16 @@ class Role(Asks, Records, Declared):
             self.rc.first = Beginning.of(self)
         self.rc.acting = True
         try:
-            return self._take_up(await self.react()) if await self._observe() else None
+            if not await self._observe():
+                return None
+            if self.recall_top:
+                from rolecraft.roles.recalling import news_recalled
+
+                self.rc.recalled = await news_recalled(self)
+            said = self._take_up(await self.react())
+            if self.rc.outbox is None:  # else when the round is over
+                await keeping.keep(self)
+            return said
         except Exception as error:
             if not recording.has_note(error, self.name):  # else an action within has recorded it
                 recording.add_note(error, self.name, None)
@@ -254,6 +276,7 @@ class Role(Asks, Records, Declared):
                 self._number(message, f"{message.sent_from}>{self.name}")
                 self._log_now().add_message(message, None)
             rc.memory.add(message)
+            keeping.keep_later(self, message)
         self.rc.last_event = rc.news[-1].event if rc.news else None
         return len(rc.news)
 
@@ -323,6 +346,7 @@ class Role(Asks, Records, Declared):
     def _heard(self, message: Message) -> None:
         """Remember what I said, and hand it on."""
         self.rc.memory.add(message)
+        keeping.keep_later(self, message)
         if SELF in message.send_to or self.name in message.send_to:
             self.rc.inbox.append(message)
         if self.rc.outbox is not None:
@@ -359,6 +383,16 @@ class Role(Asks, Records, Declared):
         again, self.rc.missed = self.rc.missed, []
         self.rc.inbox = [*again, *self.rc.inbox]
         return bool(again)
+
+    async def recall(self, query: str, k: int = 5) -> list[Remembered]:
+        """The memories in `long_term` that fit `query` best; recorded as a call of a tool.
+
+        What was said in a round can be recalled from the next on. Raises `UsageError` without a
+        long-term memory, `LongTermMemoryError` if it cannot be used.
+        """
+        from rolecraft.roles.recalling import recalled
+
+        return await recalled(self, query, k)
 
     @property
     def is_idle(self) -> bool:
@@ -398,8 +432,12 @@ class Role(Asks, Records, Declared):
 
     @property
     def system_prompt(self) -> str:
-        """`system`, or a prompt made from name, profile, goal, constraints and desc."""
-        return self.system or conversations.system_prompt(self)
+        """`system`, or a prompt made from name, profile, goal, constraints and desc.
+
+        With `recall_top`, followed by what the role remembers.
+        """
+        prompt = self.system or conversations.system_prompt(self)
+        return "\n\n".join(filter(None, (prompt, self.rc.recalled)))
 
     # --- recording ---------------------------------------------------------------------------
 

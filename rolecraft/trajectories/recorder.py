@@ -87,6 +87,11 @@ class Recorder:
         """True while the events to come are known ones."""
         return self.next < len(self._known)
 
+    @property
+    def repeats(self) -> bool:
+        """True while a replay or a fork says again what another run has said."""
+        return self.following and not self._in_sinks
+
     def add(self, event: Event) -> int:
         """Number and write an event. Raises `UsageError` for a turn's handle as its cause."""
         if event.cause is not None and event.cause < 0:
