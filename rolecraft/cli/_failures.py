@@ -19,13 +19,28 @@ def coverage(reports: Sequence[Report]) -> str:
     for report in reports:
         for mode, sources in report.judged.items():
             by.setdefault(mode, {}).update(dict.fromkeys(sources))
-    text = f"{len(by)} of the {len(MODES)} modes were judged"
+    text = f"{len(by)} of the {len(MODES)} modes {'was' if len(by) == 1 else 'were'} judged"
     if len(reports) != 1:
         text += f" in at least one of {len(reports)} traces"
     if by:
         listed = [f"{mode} by {' and '.join(by[mode])}" for mode in MODES if mode in by]
         text += f": {'; '.join(listed)}"
     return f"{text}."
+
+
+def left_open(reports: Sequence[Report]) -> list[str]:
+    """Why modes were judged in no trace, or not in all: one sentence for each reason."""
+    by: dict[str, dict[str, int]] = {}
+    for report in reports:
+        for mode, reason in report.unjudged.items():
+            traces = by.setdefault(reason or "nobody said why", {})
+            traces[mode] = traces.get(mode, 0) + 1
+    said = []
+    for reason, modes in by.items():
+        most = max(modes.values())
+        where = f" (in {most} of {len(reports)} traces)" if len(reports) > 1 else ""
+        said.append(f"Not judged: {', '.join(modes)}: {reason}{where}")
+    return said
 
 
 def counts(reports: Sequence[Report]) -> dict[str, int]:

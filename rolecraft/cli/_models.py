@@ -45,6 +45,13 @@ class Models:
                 raise CommandLineError(f"`{option}`: {error}") from error
         return self._made[spec]
 
+    def check_keys(self, team: Team | None = None) -> None:
+        """Raise `MissingKey` if one of these models, or of the team's, certainly has no key."""
+        from rolecraft.cli._keys import check_keys
+
+        theirs = () if team is None else (team.env.model, *(r.model for r in team.roles.values()))
+        check_keys((*self._made.values(), *theirs))
+
     def check_roles(self, roles: Iterable[str]) -> None:
         """Raise `CommandLineError` for a role that does not exist."""
         known = list(roles)

@@ -3,6 +3,9 @@
 Without `--json`, what a person asked for goes to stdout, progress to stderr. With it, stdout has
 JSON lines and nothing else: people's tables and everything that user code prints go to stderr, also
 what programs that it starts and libraries in C print.
+
+Whoever reads stdout may stop early (`rolecraft annotate runs --json | head -1`). A command that
+only reads then ends, and well; one that makes something goes on to its end, which is in files.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rolecraft.cli._exits import ExitCode
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -33,12 +38,14 @@ class Output:
     """The streams of one command. `say` and `table` are for people, `result` for programs.
 
     A command does its work `with` its output: with `--json`, nothing else gets to stdout then.
+    One that `makes` something goes on when nobody reads its output any more.
     """
 
-    def __init__(self, *, json: bool) -> None:
+    def __init__(self, *, json: bool, makes: bool = False) -> None:
         self.json = json
-        self.page = _console(stderr=json)
-        self.progress = _console(stderr=True)
+        self._makes = makes
+        self.page = _Console(self._nobody_reads, stderr=json)
+        self.progress = _Console(self._nobody_reads, stderr=True)
         self._write = _to_stream(sys.stdout)
         self._apart = contextlib.ExitStack()
 
@@ -60,7 +67,16 @@ class Output:
         if self.json:
             # A lone surrogate (a broken character of a model) must not cost the line.
             line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, default=str)
-            self._write((line + "\n").encode("utf-8", "backslashreplace"))
+            try:
+                self._write((line + "\n").encode("utf-8", "backslashreplace"))
+            except BrokenPipeError:
+                self._write = lambda data: None
+                self._nobody_reads()
+
+    def _nobody_reads(self) -> None:
+        """End a command that makes nothing."""
+        if not self._makes:
+            raise SystemExit(ExitCode.OK)
 
     def say(self, text: str = "", *, style: str = "") -> None:
         """A line for people. Never cut, and wrapped by the terminal only."""
@@ -238,5 +254,17 @@ def printable(text: str) -> str:
     )
 
 
-def _console(*, stderr: bool) -> Console:
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+class _Console(Console):
+    """Says it to its command, when nobody reads any more, rather than end the process with 1."""
+
+    def __init__(self, nobody_reads: Callable[[], None], *, stderr: bool) -> None:
+        super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
+        self._nobody_reads = nobody_reads
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        with contextlib.suppress(OSError, ValueError):  # what Python still holds back goes nowhere
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.file.fileno())
+            os.close(nowhere)
+        self._nobody_reads()

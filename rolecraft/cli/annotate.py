@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
-from rolecraft.cli._failures import coverage, failures_table
+from rolecraft.cli._failures import coverage, failures_table, left_open
 from rolecraft.cli._models import Models
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output
@@ -43,6 +43,7 @@ def annotate(
         models = Models(judge, option="--judge")
         if usd is not None and judge is None:
             raise CommandLineError("`--usd` limits what a judge costs: name one with --judge.")
+        models.check_keys()
         reports, broken, limit = asyncio.run(_annotate(paths, models, usd, output))
         _summary(reports, broken, output)
         if limit:
@@ -104,5 +105,7 @@ def _summary(reports: list[Report], broken: list[TraceError], output: Output) ->
         title = f"{count(len(reports), 'trace')}; codes of {MAST_V3.name}"
         output.table(title, head, rows, numeric=2)
         output.say(coverage(reports))
+        for reason in left_open(reports):
+            output.say(reason, style="dim")
     if broken:
         output.say(f"{len(broken)} could not be read (see above).", style="yellow")

@@ -61,7 +61,7 @@ def demo(
         "--out",
         out,
     ]
-    with Output(json=json) as output:
+    with Output(json=json, makes=True) as output:
         with writing_to(out):  # before anything is played for it
             out.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=out).close()

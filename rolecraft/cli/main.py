@@ -18,6 +18,7 @@ from rolecraft.cli._options import DEBUG, Debug
 from rolecraft.cli.annotate import annotate
 from rolecraft.cli.demo import demo
 from rolecraft.cli.new import new
+from rolecraft.cli.replay import replay
 from rolecraft.cli.run import run
 from rolecraft.cli.show import show
 from rolecraft.cli.train import train
@@ -58,7 +59,7 @@ app = typer.Typer(
     epilog="Exit codes: " + "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items()),
 )
 
-for command in (demo, new, run, annotate, show, train):
+for command in (demo, new, run, replay, annotate, show, train):
     app.command()(command)
 
 

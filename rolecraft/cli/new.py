@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import re
 import shutil
@@ -28,15 +29,19 @@ def new(
     debug: Debug = False,
 ) -> None:
     """Make a project with roles, actions, an environment and tests. It runs without a key."""
-    with Output(json=json) as output:
+    with Output(json=json, makes=True) as output:
         folder = make_project(Path(name))
         output.result({"project": str(folder), "files": [str(f) for f in _files(folder)]})
         output.say(f"Made `{folder}`. It works at once, offline and without a key:")
         output.say(f"  cd {folder}")
         output.say('  rolecraft run environments/newsroom.py:team --task "Rain in spring"')
         output.say("  rolecraft annotate runs")
-        output.say("  python -m pytest")
+        output.say(f"  {'' if _has_pytest() else 'pip install pytest && '}python -m pytest")
         output.say("With a real model: rolecraft run ... --model openai/gpt-4o-mini")
+
+
+def _has_pytest() -> bool:
+    return importlib.util.find_spec("pytest") is not None
 
 
 def make_project(folder: Path) -> Path:

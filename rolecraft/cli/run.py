@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +18,11 @@ from rolecraft.cli._models import Models, stand_ins
 from rolecraft.cli._options import Debug, Json, Model, RoleModel
 from rolecraft.cli._output import Output
 from rolecraft.cli._target import load_target, user_errors
-from rolecraft.environments import Task, Team
+from rolecraft.environments import Run, Task, Team
 from rolecraft.errors import LimitReached
 from rolecraft.messages import ALL
 from rolecraft.models import Limits
-from rolecraft.trajectories import Event, Trajectory, Usage
+from rolecraft.trajectories import Event, Stopwatch, Trajectory, Usage, load
 
 if TYPE_CHECKING:
     from rolecraft.scenarios import Episode, Scenario
@@ -41,6 +43,22 @@ def run(
     ] = None,
     model: Model = None,
     role_model: RoleModel = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume", metavar="JOURNAL", dir_okay=False, help="Go on with a run that stopped."
+        ),
+    ] = None,
+    approve: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--approve", metavar="KEY", help="With --resume: permit an action that waits."
+        ),
+    ] = None,
+    deny: Annotated[
+        list[str] | None,
+        typer.Option("--deny", metavar="KEY", help="With --resume: refuse an action that waits."),
+    ] = None,
     journal: Annotated[
         Path | None,
         typer.Option("--journal", metavar="FILE", dir_okay=False, help="File to record to."),
@@ -65,20 +83,38 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run a team, a role or a scenario on a task and record it."""
-    with Output(json=json) as output:
+    with Output(json=json, makes=True) as output:
+        if resume is None and (approve or deny):
+            raise CommandLineError("`--approve` and `--deny` decide for a run to `--resume`.")
         found = load_target(target)
         models = Models(model, role_model)
-        name = target.rpartition(":")[2]
-        if isinstance(found, Team):
+        name = f"{Path(target.rpartition(':')[0]).stem}-{target.rpartition(':')[2]}"
+        if isinstance(found, Team) and resume is not None:
+            _refuse({"--task": task, "--journal": journal, "--seed": seed})
+            if not resume.is_file():
+                raise CommandLineError(f"There is no journal `{resume}` to go on with.")
+            _prepare(found, models, _limits(None, usd), None)
+            models.check_keys(found)
+            decided = {**dict.fromkeys(approve or (), True), **dict.fromkeys(deny or (), False)}
+            go_on = partial(found.recover, resume, rounds=rounds, approve=decided)
+            work = _watched(found, resume, go_on, models, output)
+        elif isinstance(found, Team):
             if not task:
                 raise CommandLineError("Say what the team shall do: `--task TEXT`.")
             _prepare(found, models, _limits(rounds, usd), seed)
+            models.check_keys(found)
             found.env.journal = _reserve(journal, out, name)
             if found.env.id == "run":  # nobody gave it a name of its own
                 found.env.id = found.env.journal.stem
-            work = _run_team(found, task, models, output)
+            # The task is a single role's, whatever it watches.
+            send_to = next(iter(found.roles)) if len(found.roles) == 1 else ALL
+            begin = partial(found.run, task, send_to=send_to)
+            work = _watched(found, found.env.journal, begin, models, output)
         else:
+            if resume is not None:
+                raise CommandLineError("`--resume` goes on with the run of a team, not a scenario.")
             models.check_roles(role.name for role in found.team())
+            models.check_keys()
             chosen = _choose_task(found, task, seed or 0)
             options: dict[str, Any] = {"journal": _reserve(journal, out, name)}
             if rounds is not None or usd is not None:
@@ -86,7 +122,7 @@ def run(
             work = _run_scenario(found, chosen, models, seed or 0, options, output)
         with user_errors("the run failed"):
             outcome = asyncio.run(work)
-        outcome.report(output)
+        outcome.report(output, target)
         if outcome.stop not in _DONE:
             raise typer.Exit(ExitCode.INCOMPLETE)
 
@@ -99,10 +135,13 @@ class _Outcome:
     trajectory: Trajectory
     stop: str
     limit: str = ""
+    approvals: Sequence[Event] = ()
+    """The actions that wait for a person's permission."""
     episode: Episode | None = None
 
-    def report(self, output: Output) -> None:
-        from rolecraft.viewer.reading import count, money, usage_by_role
+    def report(self, output: Output, target: str) -> None:
+        from rolecraft.trajectories.role_table import money
+        from rolecraft.viewer.reading import count, usage_by_role
 
         messages = list(self.trajectory.of("message"))
         said = messages[-1].content if len(messages) > 1 else ""
@@ -117,6 +156,11 @@ class _Outcome:
             "usage": _usage(self.trajectory.usage),
             "roles": {role: _usage(its) for role, its in usage_by_role(self.trajectory).items()},
         }
+        if self.approvals:
+            record["approvals"] = [
+                {"role": event.role, "action": event.data.get("action"), "key": event.data["key"]}
+                for event in self.approvals
+            ]
         if self.episode is not None:
             record["task"] = self.episode.task.id
             record["reward"] = self.episode.reward.value
@@ -134,48 +178,69 @@ class _Outcome:
             f"{count(usage.calls, 'model call')}, "
             f"{usage.prompt_tokens + usage.completion_tokens:,} tokens, {money(usage.usd)}."
         )
+        for event in self.approvals:
+            where = f"{event.data.get('action')} of {event.role}"
+            output.say(f"Waits for permission: {where}, key {event.data['key']}", style="yellow")
+        if self.stop not in _DONE and self.episode is None:
+            decide = " --approve KEY" if self.approvals else ""
+            output.say(f"Go on with: {_go_on(target, self.journal)}{decide}")
         output.say(f"Recorded in `{self.journal}`; read it with: rolecraft show {self.journal}")
 
 
-class _Live:
-    """A sink that shows messages as they come."""
+class Live:
+    """An observer that shows messages as they come."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
 
-    def write(self, events: Sequence[Event]) -> None:
-        for event in events:
-            if event.kind == "message":
-                self._output.said(event.role, event.content)
+    def on_event(self, event: Event) -> None:
+        if event.kind == "message":
+            self._output.said(event.role, event.content)
 
 
-async def _run_team(team: Team, task: str, models: Models, output: Output) -> _Outcome:
-    env = team.env
-    assert env.journal is not None
+def _refuse(given: Mapping[str, object]) -> None:
+    for option, value in given.items():
+        if value is not None:
+            raise CommandLineError(f"`--resume` goes on as the run began: leave `{option}` out.")
+
+
+async def _watched(
+    team: Team,
+    journal: Path,
+    play: Callable[[], Awaitable[Run]],
+    models: Models,
+    output: Output,
+) -> _Outcome:
+    """Play a run while its messages are shown and its wall times taken."""
     _say_stand_ins(stand_ins(team), output)
-    env.about.setdefault("task", {"prompt": task})  # before the journal's header is written
-    env.recorder.sinks = (*env.recorder.sinks, _Live(output))
-    # The task is a single role's, whatever it watches.
-    send_to = next(iter(team.roles)) if len(team.roles) == 1 else ALL
-    limit = ""
+    watch = Stopwatch(journal)
+    team.env.observers = (*team.env.observers, Live(output), watch)
+    limit, approvals = "", list[Event]()
     try:
         try:
-            stop: str = (await team.run(task, send_to=send_to)).stop
+            played = await play()
+            stop: str = played.stop
+            approvals = played.approvals
         except LimitReached as error:
             stop, limit = "limit", str(error)
-        trajectory = env.trajectory
     except BaseException:
-        output.note(f"What happened until then is in `{env.journal}`.")
+        output.note(f"What happened until then is in `{journal}`. To go on: --resume {journal}")
         raise
     finally:
-        env.close()
+        team.env.close()
+        watch.close()
         await models.aclose()
     return _Outcome(
-        journal=env.journal,
-        trajectory=trajectory,
+        journal=journal,
+        trajectory=load(journal),
         stop=stop,
         limit=limit,
+        approvals=approvals,
     )
+
+
+def _go_on(target: str, journal: Path) -> str:
+    return shlex.join(["rolecraft", "run", target, "--resume", str(journal)])
 
 
 async def _run_scenario(
@@ -198,7 +263,9 @@ async def _run_scenario(
     finally:
         await models.aclose()
     trajectory = episode.trajectory
-    _Live(output).write(trajectory.events)
+    live = Live(output)
+    for event in trajectory.events:
+        live.on_event(event)
     limit = next((event.content for event in trajectory.of("limit")), "")
     return _Outcome(
         journal=options["journal"],

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rolecraft.cli._failures import coverage, failures_table
+from rolecraft.cli._exits import CommandLineError
+from rolecraft.cli._failures import coverage, failures_table, left_open
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output
+from rolecraft.errors import UnknownName
+from rolecraft.trajectories.diagram import one_line
 
 if TYPE_CHECKING:
     from rolecraft.failure_taxonomy import Report
     from rolecraft.trajectories import Trajectory
 
 
+class Diagram(StrEnum):
+    SEQUENCE = "sequence"
+    STATE = "state"
+
+
 def show(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="A journal, or a log of another tool.")
     ],
+    events: Annotated[
+        bool, typer.Option("--events", help="Print every event too: who did what in which round.")
+    ] = False,
     failures: Annotated[
         bool, typer.Option("--failures", help="Look for failures with the detectors and mark them.")
     ] = False,
     diagram: Annotated[
-        bool, typer.Option("--diagram", help="Print a Mermaid sequence diagram instead.")
-    ] = False,
+        Diagram | None,
+        typer.Option("--diagram", help="Print a Mermaid diagram instead: of all, or of each role."),
+    ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option("--role", metavar="NAME", help="With --diagram state: this role only."),
+    ] = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", dir_okay=False, help="Write a web page instead."),
@@ -36,35 +54,63 @@ def show(
 ) -> None:
     """Show what happened in a run."""
     from rolecraft.failure_taxonomy import annotate, read
-    from rolecraft.viewer import trajectory_page, write_page
 
     with Output(json=json) as output:
+        if role is not None and diagram is not Diagram.STATE:
+            raise CommandLineError("`--role` chooses one of `--diagram state`.")
         trajectory = read(path)
         report = asyncio.run(annotate(trajectory)) if failures else None
-        output.result(_record(path, trajectory, report, html))
+        record = _record(path, trajectory, report)
+        if diagram is not None:
+            record["diagram"] = _diagram(trajectory, diagram, role)
         if html is not None:
-            page = trajectory_page(
-                trajectory,
-                report.findings if report is not None else None,
-                judged=coverage([report]) if report is not None else "",
-                made_by=f"rolecraft show {path}{' --failures' if failures else ''} --html {html}",
-            )
-            try:
-                write_page(html, page)
-            except OSError as error:
-                raise typer.BadParameter(
-                    f"`{html}` cannot be written: {error.strerror}."
-                ) from error
+            record["html"] = str(html)
+            _write_page(html, path, trajectory, report)
+        output.result(record)
+        if html is not None:
             output.say(f"Wrote `{html}`.")
-        elif diagram:
-            output.say(trajectory.sequence_diagram())
+        elif diagram is not None:
+            output.say(record["diagram"].rstrip("\n"))
         else:
-            _read_aloud(trajectory, report, output)
+            if events:
+                _read_aloud(trajectory, report, output)
+            _summary(path, trajectory, report, output, events=events)
 
 
-def _record(
-    path: Path, trajectory: Trajectory, report: Report | None, html: Path | None
-) -> dict[str, Any]:
+def _diagram(trajectory: Trajectory, diagram: Diagram, role: str | None) -> str:
+    if diagram is Diagram.SEQUENCE:
+        return trajectory.sequence_diagram()
+    from rolecraft.trajectories import state_machines
+
+    machines = state_machines(trajectory)
+    if role is None:
+        # Mermaid takes one diagram at a time: its own comment says whose each is.
+        return "\n".join(
+            f"%% {one_line(name, 80)}\n{machine.mermaid()}"
+            for name, machine in machines.items()
+            if machine.transitions
+        )
+    if role not in machines:
+        raise CommandLineError(f"`--role`: {UnknownName('Role', role, machines)}")
+    return machines[role].mermaid()
+
+
+def _write_page(html: Path, path: Path, trajectory: Trajectory, report: Report | None) -> None:
+    from rolecraft.viewer import trajectory_page, write_page
+
+    page = trajectory_page(
+        trajectory,
+        report.findings if report is not None else None,
+        judged=coverage([report]) if report is not None else "",
+        made_by=f"rolecraft show {path}{' --failures' if report is not None else ''} --html {html}",
+    )
+    try:
+        write_page(html, page)
+    except OSError as error:
+        raise CommandLineError(f"`{html}` cannot be written: {error.strerror}.") from error
+
+
+def _record(path: Path, trajectory: Trajectory, report: Report | None) -> dict[str, Any]:
     from rolecraft.viewer.reading import task_of
 
     usage = trajectory.usage
@@ -74,6 +120,7 @@ def _record(
         "task": task_of(trajectory),
         "roles": trajectory.roles,
         "events": len(trajectory.events),
+        "messages": sum(1 for _ in trajectory.of("message")),
         "stop": trajectory.stop_reason,
         "usage": {
             "calls": usage.calls,
@@ -81,51 +128,56 @@ def _record(
             "completion_tokens": usage.completion_tokens,
             "usd": usage.usd,
         },
+        "table": [asdict(row) for row in trajectory.role_table()],
         "signals": {signal.name: signal.value for signal in trajectory.signals},
         "problems": trajectory.problems,
     }
     if report is not None:
         record["findings"] = report.to_dict()["findings"]
-    if html is not None:
-        record["html"] = str(html)
     return record
 
 
 def _read_aloud(trajectory: Trajectory, report: Report | None, output: Output) -> None:
-    from rolecraft.viewer.reading import (
-        count,
-        findings_by_event,
-        money,
-        steps,
-        task_of,
-        usage_by_role,
-    )
+    """Every event, in order."""
+    from rolecraft.viewer.reading import findings_by_event, steps
 
-    output.say(trajectory.id, style="bold")
-    if task := task_of(trajectory):
-        output.say(task)
     marked = findings_by_event(report.findings) if report is not None else {}
     time = None
     for step in steps(trajectory):
+        if step.minor and step.seq not in marked:
+            continue
         if step.time != time and step.time > 0:
             output.say(f"\nround {step.time}", style="dim")
         time = step.time
         output.step(step, [finding.mode for finding in marked.get(step.seq, ())])
     output.say()
-    usage = usage_by_role(trajectory)
-    if usage:
-        rows = [
-            [role, its.calls, its.prompt_tokens, its.completion_tokens, money(its.usd)]
-            for role, its in usage.items()
-        ]
-        head = ["role", "model calls", "tokens in", "tokens out", "price"]
-        output.table("Usage", head, rows, numeric=1)
+
+
+def _summary(
+    path: Path, trajectory: Trajectory, report: Report | None, output: Output, *, events: bool
+) -> None:
+    """What it was about, how it ended, who did and paid what; the failures, if looked for."""
+    from rolecraft.viewer.reading import count, shorten, task_of
+
+    output.say(trajectory.id, style="bold")
+    if task := task_of(trajectory):
+        output.say(task if len(task) < 1000 else shorten(task, 1000))
     output.say(
         f"Stopped: {trajectory.stop_reason or 'the record does not say'}; "
-        f"{count(len(trajectory.events), 'event')}."
+        f"{count(len(trajectory.events), 'event')}, "
+        f"{count(sum(1 for _ in trajectory.of('message')), 'message')}."
     )
+    if signals := trajectory.signals:
+        output.say(f"Measured: {', '.join(f'{s.name} = {s.value:g}' for s in signals)}")
+    if table := trajectory.role_table():
+        output.say(f"\n{table}\n")
     if report is not None:
         failures_table(report, output)
         output.say(coverage([report]))
+        for reason in left_open([report]):
+            output.say(reason, style="dim")
     for problem in trajectory.problems:
         output.say(f"Could not be read: {problem}", style="yellow")
+    if not events and output.page.is_terminal:
+        more = "--events every event, --diagram sequence|state pictures, --html FILE a page"
+        output.note(f"More of {path}: {more}.")

@@ -70,7 +70,7 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Train the roles of a scenario; writes the model and its learning curve."""
-    with Output(json=json) as output:
+    with Output(json=json, makes=True) as output:
         found = _find(scenario)
         models = Models(model)
         _check(found, models, freeze or ())

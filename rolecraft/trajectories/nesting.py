@@ -18,7 +18,7 @@ def may_end(event: Event) -> bool:
 
     What an action says last ends it (`ends`); there is an `action_result` if it says nothing.
     """
-    return event.kind in _ENDS or (event.kind == "message" and event.data.get("ends") is True)
+    return event.kind in _ENDS or (event.kind == "message" and "ends" in event.data)
 
 
 def shows_ends(trajectory: Trajectory) -> bool:

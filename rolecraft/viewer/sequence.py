@@ -48,7 +48,7 @@ def sequence_diagram(
         time = step.time
         rows.append(_row(step, lanes, failures.get(step.seq, ()), anchored=anchors))
     more = len(shown) - max_steps
-    left_out = f"{more} more events are not drawn; `rolecraft show` prints them all."
+    left_out = f"{more} more events are not drawn; `rolecraft show --events` prints them all."
     names = element("div", *(element("b", lane, title=lane) for lane in lanes), class_="lanes")
     wide = "" if len(lanes) > _NARROW else " narrow"
     return element(

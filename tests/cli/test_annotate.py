@@ -130,14 +130,30 @@ def test_a_judge_is_asked_about_what_is_open(cli, failed):
 
 
 def test_a_judge_stops_before_it_costs_more_than_it_may(process, failed):
-    """In a process of its own, where real models are allowed; without a key none could be paid."""
-    env = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
+    """In a process of its own, where real models are allowed; with this key none could be paid."""
+    env = {**os.environ, "OPENAI_API_KEY": "no-key"}
     arguments = ["annotate", failed, "--judge", "openai/gpt-4o-mini", "--usd", "0", "--json"]
     result = process(*arguments, env=env)
     assert result.code == ExitCode.INCOMPLETE, result.err
     assert result.out == ""
     assert "Limit reached" in result.err
     assert "$0 for the judge" in result.err
+
+
+def test_a_judge_without_a_key_is_told_before_anything_is_loaded(process, failed):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI")}
+    result = process("annotate", failed, "--judge", "openai/gpt-4o-mini", env=env)
+    assert result.code == ExitCode.ERROR
+    assert "No API key for the model 'openai/gpt-4o-mini'" in result.err
+    assert "`OPENAI_API_KEY`" in result.err
+
+
+def test_why_modes_were_not_judged_is_said_once_for_each_reason(cli, failed):
+    result = cli("annotate", failed)
+    reasons = [line for line in result.out.splitlines() if line.startswith("Not judged: ")]
+    assert reasons
+    assert len({line.rpartition(": ")[2] for line in reasons}) == len(reasons)
+    assert "no detector decides this mode, and no judge was given" in result.out
 
 
 def test_a_limit_without_a_judge_is_wrong_usage(cli, failed):

@@ -104,16 +104,19 @@ def test_no_colour_where_none_is_wanted_and_none_without_a_terminal(process, tea
         assert "\x1b" not in result.out + result.err
 
 
-def test_a_reader_that_closes_the_pipe_costs_no_traceback(tmp_path):
-    """There is far more to say than a pipe holds, so it is still being said when nobody listens."""
+def test_a_reader_that_closes_the_pipe_ends_a_command_that_only_reads_and_that_is_fine(tmp_path):
+    """There is far more to say than a pipe holds, so it is still being said when nobody listens.
+
+    `set -o pipefail; rolecraft show run.jsonl --events | head` is no failure.
+    """
     events = [Event("message", role="a", content="x" * 100, seq=seq) for seq in range(5000)]
     Trajectory("long", {}, events).save(tmp_path / "long.jsonl")
-    command = [sys.executable, "-m", "rolecraft.cli", "show", "long.jsonl"]
+    command = [sys.executable, "-m", "rolecraft.cli", "show", "long.jsonl", "--events"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as saying:
         saying.stdout.readline()
         saying.stdout.close()
         assert saying.stderr.read() == b""
-    assert saying.returncode == ExitCode.ERROR
+    assert saying.returncode == ExitCode.OK
 
 
 def test_nor_does_one_that_never_reads_the_results(tmp_path):
@@ -124,4 +127,24 @@ def test_nor_does_one_that_never_reads_the_results(tmp_path):
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert done.stderr == b""
-    assert done.returncode == ExitCode.ERROR
+    assert done.returncode == ExitCode.OK
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_a_run_goes_on_to_its_end_when_nobody_reads_what_it_says(tmp_path, how):
+    """It makes something, and what it makes is in a file."""
+    (tmp_path / "talk.py").write_text(
+        "from rolecraft import Action, Role\n"
+        "class Talk(Action):\n"
+        "    async def run(self, history):\n"
+        "        return 'x' * 100_000\n"
+        "class Talker(Role):\n"
+        "    actions = [Talk, Talk, Talk]\n"
+    )
+    command = [sys.executable, "-m", "rolecraft.cli", "run", "talk.py:Talker", "--task", "t", *how]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert Trajectory.load("runs/talk-Talker.jsonl").stop_reason == "idle"

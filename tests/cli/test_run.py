@@ -12,7 +12,7 @@ import pytest
 from rolecraft import Action, Role, ScriptedModel, Team
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._models import Models
-from rolecraft.trajectories import Trajectory
+from rolecraft.trajectories import Trajectory, trace_files
 
 
 def test_messages_are_shown_as_they_come_then_usage_and_journal(cli, team_file):
@@ -21,13 +21,13 @@ def test_messages_are_shown_as_they_come_then_usage_and_journal(cli, team_file):
     said = [line for line in result.out.splitlines() if ": " in line]
     assert said[:3] == ["user: Write a poem", "Writer: a poem", "Reviewer: reviewed: a poem"]
     assert "1 model call" in result.out
-    assert "runs/team.jsonl" in result.out
+    assert "runs/crew-team.jsonl" in result.out
 
 
 def test_the_journal_is_the_run(cli, team_file):
     cli("run", "crew.py:team", "--task", "Write a poem", "--seed", "7")
-    trajectory = Trajectory.load("runs/team.jsonl")
-    assert trajectory.id == "team"
+    trajectory = Trajectory.load("runs/crew-team.jsonl")
+    assert trajectory.id == "crew-team"
     assert trajectory.about["task"] == {"prompt": "Write a poem"}
     assert trajectory.about["seed"] == 7
     assert [event.role for event in trajectory.of("message")] == ["user", "Writer", "Reviewer"]
@@ -41,7 +41,7 @@ def test_json_has_one_line_and_nothing_else_on_stdout(process, team_file):
     record = json.loads(result.out)
     assert record["stop"] == "idle"
     assert record["message"] == "reviewed: a poem"
-    assert record["journal"] == "runs/team.jsonl"
+    assert record["journal"] == "runs/crew-team.jsonl"
     assert record["usage"]["calls"] == record["roles"]["Writer"]["calls"] == 1
     assert "user code prints" in result.err
     assert "Reviewer: reviewed: a poem" in result.err
@@ -50,8 +50,8 @@ def test_json_has_one_line_and_nothing_else_on_stdout(process, team_file):
 def test_further_runs_take_free_names(cli, team_file):
     for _ in range(3):
         cli("run", "crew.py:team", "--task", "x", "--out", "kept")
-    found = sorted(path.name for path in (team_file.parent / "kept").iterdir())
-    assert found == ["team-2.jsonl", "team-3.jsonl", "team.jsonl"]
+    found = sorted(path.name for path in trace_files(team_file.parent / "kept"))
+    assert found == ["crew-team-2.jsonl", "crew-team-3.jsonl", "crew-team.jsonl"]
 
 
 def test_a_journal_of_ones_own_is_not_overwritten(cli, team_file):
@@ -79,7 +79,7 @@ def test_the_round_limit_ends_a_run_with_its_own_exit_code(cli, team_file):
     result = cli("run", "crew.py:endless", "--task", "x", "--rounds", "3", "--json")
     assert result.code == ExitCode.INCOMPLETE
     assert result.lines[0]["stop"] == "rounds"
-    assert Trajectory.load("runs/endless.jsonl").stop_reason == "rounds"
+    assert Trajectory.load("runs/crew-endless.jsonl").stop_reason == "rounds"
 
 
 def test_a_teams_own_limit_holds_and_is_named(cli, team_file):
@@ -107,7 +107,7 @@ def test_an_exception_of_user_code_shows_its_lines_and_keeps_the_journal(process
     assert "crew.py" in result.err
     assert "role 'Clumsy'" in result.err
     assert "rolecraft/roles/" not in result.err
-    trajectory = Trajectory.load("runs/broken.jsonl")
+    trajectory = Trajectory.load("runs/crew-broken.jsonl")
     assert trajectory.stop_reason == "error"
 
 
@@ -192,7 +192,7 @@ def test_a_model_from_the_command_line_is_really_asked(cli, team_file, tmp_path)
         *("--model", f"transformers:{tmp_path / 'model'}"),
     )
     assert result.code == ExitCode.OK
-    (call,) = Trajectory.load("runs/team.jsonl").of("model_call")
+    (call,) = Trajectory.load("runs/crew-team.jsonl").of("model_call")
     assert set(call.content.split()) <= {"a", "poem", "<user>", "<system>", "<assistant>", "<tool>"}
     assert len(call.tokens.sampled) > 0
 
@@ -268,7 +268,7 @@ def test_an_interrupted_run_leaves_its_journal_and_its_own_exit_code(tmp_path):
         _, told = running.communicate(timeout=60)
     assert running.returncode == ExitCode.INTERRUPTED
     assert b"Traceback" not in told
-    assert b"runs/Patient.jsonl" in told
-    trajectory = Trajectory.load("runs/Patient.jsonl")
+    assert b"runs/waiting-Patient.jsonl" in told
+    trajectory = Trajectory.load("runs/waiting-Patient.jsonl")
     assert [event.role for event in trajectory.of("message")] == ["user"]
     assert trajectory.stop_reason == "cancelled"

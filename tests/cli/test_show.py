@@ -24,25 +24,46 @@ def journal(tmp_path):
     return Trajectory("poem", {"task": {"prompt": "A poem"}}, events).save(tmp_path / "run.jsonl")
 
 
-def test_a_run_can_be_read_in_the_terminal(cli, journal):
+def test_a_summary_and_the_table_of_roles(cli, journal):
     out = cli("show", journal).out
+    assert out.startswith("poem\nA poem\nStopped: idle; 5 events, 2 messages.\n")
+    row = next(line for line in out.splitlines() if line.startswith("Writer"))
+    assert row.split() == ["Writer", "1", "1", "7", "3", "$0.25", "0", "0", "-"]
+    assert "starts Draft" not in out
+
+
+def test_a_run_can_be_read_event_by_event_in_the_terminal(cli, journal):
+    out = cli("show", journal, "--events").out
     for expected in ("poem", "round 1", "user says to Writer: A poem", "starts Draft", "and snow"):
         assert expected in out
-    assert "Stopped: idle; 5 events." in out
     assert out.index("A poem") < out.index("starts Draft") < out.index("and snow")
-    usage = next(line for line in out.splitlines() if line.split()[:2] == ["Writer", "1"])
-    assert usage.split() == ["Writer", "1", "7", "3", "$0.25"]
+    assert "Stopped: idle" in out
 
 
 def test_failures_are_looked_for_when_asked(cli, journal):
     assert "14 modes" not in cli("show", journal).out
-    assert "of the 14 modes were judged" in cli("show", journal, "--failures").out
+    out = cli("show", journal, "--failures").out
+    assert "of the 14 modes was judged" in out
+    assert "Not judged: verification.absent: " in out
 
 
 def test_the_diagram_is_mermaid_and_nothing_else(cli, journal):
-    out = cli("show", journal, "--diagram").out
+    out = cli("show", journal, "--diagram", "sequence").out
     assert out.startswith("sequenceDiagram\n")
     assert "->>" in out
+
+
+def test_the_state_diagram_of_each_role_or_of_one(cli, journal):
+    diagram = Trajectory.load(journal).state_diagram("Writer")
+    assert cli("show", journal, "--diagram", "state").out == f"%% Writer\n{diagram}"
+    assert cli("show", journal, "--diagram", "state", "--role", "Writer").out == diagram
+
+
+def test_a_role_that_is_not_there_is_named(cli, journal):
+    result = cli("show", journal, "--diagram", "state", "--role", "Riter")
+    assert result.code == ExitCode.USAGE
+    assert "Did you mean 'Writer'" in result.err
+    assert cli("show", journal, "--role", "Writer").code == ExitCode.USAGE
 
 
 def test_the_page_is_written(cli, journal, tmp_path):
@@ -51,7 +72,8 @@ def test_the_page_is_written(cli, journal, tmp_path):
     page = (tmp_path / "pages" / "run.html").read_text("utf-8")
     assert page.startswith("<!doctype html>")
     assert "Rain" in page
-    assert "of the 14 modes were judged" in page
+    assert "of the 14 modes was judged" in page
+    assert "The states of Writer" in page
 
 
 def test_json_is_one_line(process, journal):
@@ -65,13 +87,20 @@ def test_json_is_one_line(process, journal):
         "completion_tokens": 3,
         "usd": 0.25,
     }
+    (row,) = record["table"]
+    assert (row["role"], row["calls"], row["actions"], row["seconds"]) == ("Writer", 1, 1, None)
+
+
+def test_json_has_the_diagram_when_asked(cli, journal):
+    (record,) = cli("show", journal, "--json", "--diagram", "sequence").lines
+    assert record["diagram"].startswith("sequenceDiagram\n")
 
 
 def test_control_characters_of_strangers_do_not_reach_the_terminal(cli, journal):
     """A log may hold escape sequences that retitle or clear a terminal."""
     text = journal.read_text().replace("Rain", "\\u001b]0;owned\\u0007Rain")
     journal.write_text(text)
-    out = cli("show", journal).out
+    out = cli("show", journal, "--events").out
     assert "Rain" in out
     assert "\x1b" not in out
     assert "\x07" not in out
@@ -79,7 +108,7 @@ def test_control_characters_of_strangers_do_not_reach_the_terminal(cli, journal)
 
 def test_markup_of_strangers_is_shown_as_it_is(cli, journal):
     journal.write_text(journal.read_text().replace("Rain", "[bold red]Rain[/] :smile:"))
-    assert "[bold red]Rain[/] :smile:" in cli("show", journal).out
+    assert "[bold red]Rain[/] :smile:" in cli("show", journal, "--events").out
 
 
 def test_lines_that_could_not_be_read_are_named(cli, journal):
@@ -89,13 +118,13 @@ def test_lines_that_could_not_be_read_are_named(cli, journal):
 
 def test_a_log_of_another_tool_can_be_shown(cli, data_dir):
     log = data_dir / "who_and_when" / "Algorithm-Generated" / "1.json"
-    result = cli("show", log)
+    result = cli("show", log, "--events")
     assert result.code == ExitCode.OK
     turns = json.loads(log.read_text("utf-8"))["history"]
     assert len(turns) == sum(line[:5].strip().isdigit() for line in result.out.splitlines())
 
 
-@pytest.mark.parametrize("how", [[], ["--failures"], ["--diagram"], ["--html", "a.html"]])
+@pytest.mark.parametrize("how", [[], ["--failures"], ["--diagram", "state"], ["--html", "a.html"]])
 def test_odd_values_of_a_journal_do_not_keep_it_from_being_shown(cli, tmp_path, how):
     about = {"roles": [{"name": "A", "watch": 5, "actions": 5}], "task": 5}
     events = [
