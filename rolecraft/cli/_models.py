@@ -49,7 +49,7 @@ class Models:
         """Raise `MissingKey` if one of these models, or of the team's, certainly has no key."""
         from rolecraft.cli._keys import check_keys
 
-        theirs = () if team is None else (team.env.model, *(r.model for r in team.roles.values()))
+        theirs = () if team is None else map(team.env.model_of, team.roles.values())
         check_keys((*self._made.values(), *theirs))
 
     def check_roles(self, roles: Iterable[str]) -> None:

@@ -63,6 +63,12 @@ def test_run_annotate_and_tests_work_at_once(process, project):
     assert "6 passed" in tests.stdout
 
 
+def test_who_has_no_pytest_is_told_how_to_get_it(cli, monkeypatch):
+    assert "  python -m pytest\n" in cli("new", "desk").out
+    monkeypatch.setattr("rolecraft.cli.new._has_pytest", lambda: False)
+    assert "  pip install pytest && python -m pytest\n" in cli("new", "other").out
+
+
 def test_import_roles_is_the_users(project):
     """Rolecraft installs no top-level `roles` that could shadow or be shadowed."""
     code = "import rolecraft, roles, actions, environments; print(roles.__file__, roles.__all__)"
