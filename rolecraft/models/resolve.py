@@ -7,6 +7,9 @@ import re
 from rolecraft.errors import UsageError
 from rolecraft.models.base import Model
 
+HUMAN = "human"
+"""Names the person at the terminal."""
+
 _LOCAL = "transformers:"
 _API = re.compile(r"[A-Za-z][\w-]*/\S+")
 
@@ -31,7 +34,7 @@ def resolve_model(spec: Model | str) -> Model:
     if isinstance(spec, Model):
         return spec
     if isinstance(spec, str):
-        if spec == "human":
+        if spec == HUMAN:
             from rolecraft.models.human import HumanModel
 
             return HumanModel()

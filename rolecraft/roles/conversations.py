@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rolecraft.errors import Diverged, UsageError
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models.base import DEFAULT_SAMPLING, Completion, Model, Sampling
-from rolecraft.models.resolve import resolve_model
+from rolecraft.models.resolve import HUMAN, resolve_model
 from rolecraft.trajectories.codec import encode_line
 from rolecraft.trajectories.events import Event, Usage
 from rolecraft.trajectories.past import recorded_error
@@ -41,7 +41,7 @@ def open_session(role: Role, system: str | None, asked: Model | str | None = Non
     env = role.rc.env
     model: Model | str | None
     if env is not None and env.past is not None and env.past.strict:
-        model = _RECORDED
+        model = _Recorded(_first(asked, role.model, env.model))
     else:
         model = env.model_of(role, asked) if env is not None else asked or role.model
     if isinstance(model, str):
@@ -78,11 +78,16 @@ class _Recorded(Model):
     name = "record"
     real = False
 
+    def __init__(self, spec: Model | str | None) -> None:
+        # A person was asked in words, so that the questions of the record are other ones.
+        self.person = spec == HUMAN or (isinstance(spec, Model) and spec.person)
+
     async def _complete(self, session: Session, tools: Any, sampling: Sampling) -> Completion:
         raise AssertionError("a run that only follows its record never asks a model")
 
 
-_RECORDED = _Recorded()
+def _first(*specs: Model | str | None) -> Model | str | None:
+    return next((spec for spec in specs if spec is not None), None)
 
 
 def asked(role: Role, session: Session, call: Call) -> Completion | None:
