@@ -66,6 +66,11 @@ SILENT_ROUNDS = pytest.mark.xfail(
     strict=True,
 )
 
+FREE_TURNS = pytest.mark.xfail(
+    reason="`free_running.replay_turn` lets a role hear what another said while it was acting",
+    strict=True,
+)
+
 
 @pytest.mark.parametrize(
     ("name", "schedule"),
@@ -74,6 +79,9 @@ SILENT_ROUNDS = pytest.mark.xfail(
         ("tutorial", "sequential"),
         ("debate", "sequential"),
         pytest.param("panel", "sequential", marks=SILENT_ROUNDS),
+        ("tutorial", "free"),
+        pytest.param("debate", "free", marks=FREE_TURNS),
+        pytest.param("panel", "free", marks=FREE_TURNS),
     ],
 )
 async def test_a_replay_has_the_same_bytes_and_asks_nobody(name: str, schedule: str) -> None:
