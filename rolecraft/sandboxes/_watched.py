@@ -34,9 +34,11 @@ async def run_watched(
     env: Mapping[str, str],
     cwd: str | Path | None = None,
     pass_fds: Sequence[int] = (),
+    apart: Callable[[], int | None] = lambda: None,
 ) -> Execution:
     """Run `argv` and kill its whole process group at its end, a limit, or cancellation.
 
+    `apart` gives the id of a process that has left the group and must die too, if there is one.
     Raises `OSError` if it cannot be started.
     """
     stop = threading.Event()
@@ -44,7 +46,7 @@ async def run_watched(
 
     def work() -> None:
         try:
-            done.set_result(_watch(argv, stdin, limits, env, cwd, pass_fds, stop))
+            done.set_result(_watch(argv, stdin, limits, env, cwd, pass_fds, apart, stop))
         except BaseException as error:
             done.set_exception(error)
 
@@ -95,6 +97,7 @@ def _watch(
     env: Mapping[str, str],
     cwd: str | Path | None,
     pass_fds: Sequence[int],
+    apart: Callable[[], int | None],
     stop: threading.Event,
 ) -> Execution:
     started = time.monotonic()
@@ -131,8 +134,7 @@ def _watch(
                     if key.data is not None:
                         key.data()
         finally:
-            _kill_group(process)
-            process.wait()
+            _kill(process, apart)
         for stream, head in streams:  # what it wrote last is still in the pipes
             while not head.truncated and (chunk := _read(stream)):
                 head.add(chunk)
@@ -222,9 +224,24 @@ def _exit_of(process: subprocess.Popen[bytes], waiting: selectors.BaseSelector) 
         os.close(fd)
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes], apart: Callable[[], int | None]) -> None:
+    """Kill a process, its group, and who has left the group."""
+    known = None
+    if process.poll() is None and (known := apart()) is not None:
+        _kill_one(known)  # first, so that its parent can bury it
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1.0)
+    ended = process.poll() is not None
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if known is None and not ended and (late := apart()) is not None:
+        _kill_one(late)  # it was named in the last moment
+
+
+def _kill_one(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

@@ -3,7 +3,8 @@
 Every run gets namespaces of its own (user, mount, process, network, IPC, host name), a read-only
 `/usr` and nothing else of the host's files, a work folder in memory that is gone with the run, a
 cleared environment and no capability. Its processes are children of one that dies with this
-process, so nothing survives, not even a kill -9 of Rolecraft.
+process, so nothing survives, not even a kill -9 of Rolecraft: unless that comes in the few
+milliseconds in which `bwrap` sets up, before it has bound its child's life to its own.
 
 Under root, the sandbox is made and run by the user `nobody`: limits on processes do not bind root.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,6 +68,8 @@ class Bubblewrap:
                 limits=limits,
                 env={},
                 pass_fds=[*fds.values(), status],
+                # It takes a moment to die with its parent, and a session of its own at once.
+                apart=lambda: _child(status),
             )
             if not (execution.timed_out or execution.killed_for_memory):
                 _check_started(os.pread(status, 65536, 0), execution)
@@ -151,6 +155,12 @@ def _in_memory(data: bytes) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def _child(status: int) -> int | None:
+    """The first process in the sandbox, whose end is that of all, once `bwrap` has named it."""
+    found = re.search(rb'"child-pid": (\d+)', os.pread(status, 65536, 0))
+    return int(found[1]) if found else None
 
 
 def _check_started(status: bytes, execution: Execution) -> None:
