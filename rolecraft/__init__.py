@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from loguru import logger
+
 from rolecraft.actions import Action, UserRequirement
 from rolecraft.environments import Environment, Run, Task, TaskEnvironment, Team
 from rolecraft.errors import RolecraftError
@@ -17,6 +19,8 @@ from rolecraft.roles import Role, RoleReactMode
 from rolecraft.trajectories import Trajectory
 
 __version__ = "0.1.0"
+
+logger.disable("rolecraft")  # until somebody wants it: `logger.enable("rolecraft")`
 
 if TYPE_CHECKING:
     from rolecraft.failure_taxonomy import annotate

@@ -6,9 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
+from loguru import logger
 
 from rolecraft.models import forbid_real_models
 
@@ -65,6 +66,17 @@ def needs_program() -> NeedsProgram:
         return found
 
     return needed
+
+
+@pytest.fixture
+def logged() -> Iterator[list[Any]]:
+    """What Rolecraft logs during the test, as loguru's messages: strings with a `record`."""
+    messages: list[Any] = []
+    sink = logger.add(messages.append, level="INFO", format="{message}")
+    logger.enable("rolecraft")
+    yield messages
+    logger.disable("rolecraft")
+    logger.remove(sink)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,9 @@
 """What a role can do."""
 
+from rolecraft.actions import _whereabouts as _whereabouts  # log messages say the action
 from rolecraft.actions.action import Action, Repeat, UserRequirement, idempotency_key
 from rolecraft.actions.ask import Ask
+from rolecraft.actions.failed import failed
 from rolecraft.actions.finish import Finish
 from rolecraft.actions.tool import FunctionTool, ToolAction, tool
 
@@ -13,6 +15,7 @@ __all__ = [
     "Repeat",
     "ToolAction",
     "UserRequirement",
+    "failed",
     "idempotency_key",
     "tool",
 ]

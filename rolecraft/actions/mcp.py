@@ -19,8 +19,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from loguru import logger
-
+from rolecraft._log import log
 from rolecraft.actions.action import Repeat, running
 from rolecraft.actions.tool import ToolAction, as_text
 from rolecraft.errors import MissingExtra, ToolError, ToolServerError, UnknownName, UsageError
@@ -163,7 +162,7 @@ class _Server:
         await asyncio.wait([self._task])
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
             # Whoever called a tool since has heard of it.
-            logger.warning(
+            log.warning(
                 f"The connection to the tool server `{self.name}` broke: {_cause(error)}"
             )
 

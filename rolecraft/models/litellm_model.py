@@ -11,8 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from loguru import logger
-
+from rolecraft._log import log
 from rolecraft.errors import (
     BadModelResponse,
     MissingKey,
@@ -343,7 +342,7 @@ class LiteLLMModel(Model):
         return [name for name in missing if name.endswith(("_KEY", "_TOKEN"))]
 
     def _note_retry(self, failure: Failure, attempts: int, wait: float) -> None:
-        logger.info(
+        log.info(
             "{}: attempt {} of {} failed, {}. Next one in {:.1f} s.",
             self.name,
             attempts,

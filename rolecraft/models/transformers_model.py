@@ -14,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from loguru import logger
-
+from rolecraft._log import log
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.messages import Message
 from rolecraft.models._batching import Batcher
@@ -335,7 +334,7 @@ class TransformersModel(Model):
     def _note_restart(self, session: TokenSession) -> None:
         if not self._warned:
             self._warned = True
-            logger.warning(
+            log.warning(
                 f"The chat template of `{self.name}` rewrites earlier turns (role "
                 f"{session.role!r}), so each such turn starts a new token sequence. Training still "
                 f"works, on more and longer sequences. This is said once."

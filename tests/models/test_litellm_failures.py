@@ -9,7 +9,6 @@ import time
 from email.utils import formatdate
 
 import pytest
-from loguru import logger
 
 from rolecraft.errors import BadModelResponse, MissingKey, ModelError, ModelUnavailable, UsageError
 from rolecraft.messages import Message
@@ -266,15 +265,11 @@ async def test_a_useless_answer_that_was_paid_for_is_counted(server, make_model)
     assert answer.usage.calls == 1
 
 
-async def test_every_retry_is_logged_with_its_reason_and_wait(server, make_model):
-    lines: list[str] = []
-    sink = logger.add(lines.append, format="{message}", level="INFO")
-    try:
-        server.answers(server.error(503, "overloaded"), server.chat())
-        await make_model().session().generate(HELLO)
-    finally:
-        logger.remove(sink)
-    (line,) = lines
+async def test_every_retry_is_logged_with_its_reason_and_wait(server, make_model, logged):
+    server.answers(server.error(503, "overloaded"), server.chat())
+    await make_model().session().generate(HELLO)
+    (message,) = logged
+    line = message.record["message"]
     for part in ("openai/some-model", "attempt 1 of 6", "HTTP 503", "overloaded"):
         assert part in line
 

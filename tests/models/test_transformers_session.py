@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loguru import logger
 
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.messages import Message
@@ -166,22 +165,19 @@ FORGETS_ANSWERS = CHATML.replace(
 )
 
 
-async def test_a_template_that_rewrites_history_starts_a_new_sequence_and_says_so() -> None:
+async def test_a_template_that_rewrites_history_starts_a_new_sequence_and_says_so(
+    logged: list[str],
+) -> None:
     model = byte_level_model(FORGETS_ANSWERS)
-    said: list[str] = []
-    sink = logger.add(said.append, level="WARNING", format="{message}")
-    try:
-        session = model.session("r")
-        spans = await talk(session, "ab", "ba", "bb", choices=("aa",))
-    finally:
-        logger.remove(sink)
+    session = model.session("r")
+    spans = await talk(session, "ab", "ba", "bb", choices=("aa",))
     assert [span.session for span in spans] == ["r:0", "r:0+1", "r:0+2"]
     assert [span.start for span in spans] == [0, 0, 0]
     for at, span in enumerate(spans):
         asked = session.messages[: 2 * at + 1]
         assert span.given == model.encode(model.render(asked))
-    assert len(said) == 1
-    assert "rewrites earlier turns" in said[0]
+    (said,) = logged
+    assert "rewrites earlier turns" in said
 
 
 async def test_a_template_that_changes_an_earlier_question_starts_a_new_sequence_too() -> None:
