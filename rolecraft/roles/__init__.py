@@ -10,12 +10,17 @@ from rolecraft.roles.sqlite_memory import SqliteMemory
 from rolecraft.roles.tool_calling import UseTools
 
 if TYPE_CHECKING:
+    from rolecraft.roles.human import Human
+    from rolecraft.roles.planning import Plan, Planning
     from rolecraft.roles.recalling import recall
 
 __all__ = [
     "History",
+    "Human",
     "LongTermMemory",
     "Memory",
+    "Plan",
+    "Planning",
     "Remembered",
     "Role",
     "RoleContext",
@@ -26,9 +31,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "recall":  # making a tool takes milliseconds, and most programs need not recall
-        from rolecraft.roles.recalling import recall
+# Modules that are imported when one of their names is first used: most programs need none of them.
+_LAZY = {"Human": "human", "Plan": "planning", "Planning": "planning", "recall": "recalling"}
 
-        return recall
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{module}"), name)
