@@ -1,6 +1,7 @@
 """Markdown as far as a program that writes and measures documents must know it.
 
-What stands in fenced code is code: no line of it is a heading or a link.
+What stands in fenced code is code: no line of it is a heading or a link. Headings are lines that
+begin with `#`; underlined ones are text.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t#]*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _HERE = re.compile(r"\]\(#([^)\s]*)\)")
 _CODE_SPAN = re.compile(r"`[^`\n]+`")
 
@@ -95,6 +96,17 @@ def broken_links(text: str) -> list[str]:
         for target in _HERE.findall(_CODE_SPAN.sub("", line))
     )
     return [target for target in found if target not in known]
+
+
+def one_line(text: str) -> str:
+    """`text` as the words of a heading: on one line, and without what would end a heading."""
+    return re.sub(r"(?:(?:^| )#+)+$", "", " ".join(text.split()))
+
+
+def link(words: str, heading: str) -> str:
+    """A link to a heading of the same document."""
+    escaped = re.sub(r"([\[\]])", r"\\\1", words)
+    return f"[{escaped}](#{anchor(heading)})"
 
 
 def nested(text: str, *, below: int, title: str = "") -> str:

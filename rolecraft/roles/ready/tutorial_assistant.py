@@ -8,9 +8,9 @@ composes them into one Markdown document. Every run starts afresh, with a direct
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from rolecraft.actions import Action
 from rolecraft.errors import UsageError
@@ -29,17 +29,20 @@ DOCUMENT = "tutorial.md"
 """Name of the artifact."""
 
 
+Title = Annotated[str, AfterValidator(markdown.one_line), Field(min_length=1)]
+
+
 class Chapter(BaseModel):
     """A chapter as it is planned."""
 
-    title: str = Field(min_length=1)
+    title: Title
     sections: list[str] = []
 
 
 class Directory(BaseModel):
     """The plan of a tutorial. No two chapters have one title."""
 
-    title: str = Field(min_length=1)
+    title: Title
     chapters: list[Chapter] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -134,7 +137,7 @@ def composed(directory: Directory, chapters: dict[str, str], contents: str) -> s
         )
     headings = [f"{n}. {chapter.title}" for n, chapter in enumerate(directory.chapters, 1)]
     links = [
-        f"{n}. [{chapter.title}](#{markdown.anchor(heading)})"
+        f"{n}. {markdown.link(chapter.title, heading)}"
         for n, (chapter, heading) in enumerate(zip(directory.chapters, headings, strict=True), 1)
     ]
     parts = [f"# {directory.title}", f"## {contents}", "\n".join(links)]

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from rolecraft import Action, Role, ScriptedModel, Team
 from rolecraft.errors import UsageError
 from rolecraft.roles.ready import markdown
 from rolecraft.roles.ready.tutorial_assistant import (
+    Chapter,
     Compose,
     Directory,
     ReviewedTutorialAssistant,
     TutorialAssistant,
     WriteChapter,
     WriteDirectory,
+    composed,
 )
 from rolecraft.roles.remedies import Reviewer
 from rolecraft.trajectories import Trajectory
@@ -146,6 +152,27 @@ async def test_a_directory_that_promises_a_chapter_twice_is_asked_for_again() ->
     model = ScriptedModel([directory("W", "Rain", "Rain"), directory("W", "Rain"), "Wet."])
     await TutorialAssistant(model=model).run("go")
     assert "same title: ['Rain']" in model.calls[1].messages[-1].content
+
+
+ODD = st.text(st.sampled_from("#`*_[]()<>|\\!~-1. aB云\n\u2028"), max_size=12)
+
+
+@given(titles=st.lists(ODD, min_size=1, max_size=4), texts=st.lists(ODD, min_size=4, max_size=4))
+def test_whatever_titles_and_chapters_hold_every_link_leads_to_its_chapter(
+    titles: list[str], texts: list[str]
+) -> None:
+    try:
+        plan = Directory(title="Odd", chapters=[Chapter(title=title) for title in titles])
+    except ValidationError:
+        assume(False)
+    chapters = dict(zip((c.title for c in plan.chapters), texts, strict=False))
+    document = composed(plan, chapters, "Contents")
+    headings = [s.title for s in markdown.sections(document) if s.level == 2][1:]
+    assert headings == [f"{n}. {c.title}" for n, c in enumerate(plan.chapters, 1)]
+    own = {markdown.anchor(heading) for heading in headings}
+    written = set(re.findall(r"^\d+\. \[.*\]\(#(.*)\)$", document, flags=re.M))
+    assert own <= written
+    assert own <= markdown.anchors(document)
 
 
 @pytest.mark.parametrize(
