@@ -79,11 +79,11 @@ class _Instead(Action):
         """That of the action: its place in the team stays as it was."""
         return self.action.address
 
-    async def _once(self, history: Sequence[Message]) -> Message:
-        """Do the action on its own record; what it says."""
+    async def _once(self, history: Sequence[Message]) -> Message | None:
+        """Do the action on its own record; what it says, if it says anything."""
         action = self.action._bound(self.role)
         result = await (action.run(history) if action._takes_history else action.run())
-        return as_reply(result, action, self.role) or Message("")
+        return as_reply(result, action, self.role)
 
 
 class Vote(_Instead):
@@ -106,17 +106,19 @@ class Vote(_Instead):
             raise UsageError(f"`Vote(times={self.times!r})`: a vote has at least one voter.")
         majority((), above=self.above)
 
-    async def run(self, history: History) -> Message:
+    async def run(self, history: History) -> Message | None:
         answers = [await self._once(history) for _ in range(self.times)]
         votes = [self._vote(answer) for answer in answers]
         tally = majority(votes, ties=self.ties, above=self.above)
         won = tally.winner is not None
         said = answers[votes.index(tally.winner)] if won else answers[0]
+        if said is None:
+            return None
         count = {"won": won, "votes": tally.votes, "of": tally.of}
         return replace(said, metadata={**(said.metadata or {}), "vote": count})
 
-    def _vote(self, answer: Message) -> Hashable | None:
-        return (self.key or _whole)(answer.content)
+    def _vote(self, answer: Message | None) -> Hashable | None:
+        return (self.key or _whole)(answer.content) if answer is not None else None
 
 
 def _whole(text: str) -> Hashable | None:
@@ -153,17 +155,26 @@ class UntilVerified(_Instead):
             f"`{type(self).__name__}` has no `async def check(self, answer)`: write it."
         )
 
-    async def run(self, history: History) -> Message:
+    async def run(self, history: History) -> Message | None:
         seen = list(history)
         for left in reversed(range(self.tries)):
             said = await self._once(seen)
-            found = await self.check(said.content)
+            found = await self._checked(said)
             self.record_check(self.target, passed=found.passed, said=found.said)
             if found.passed or not left:
                 break
             if self.tell:
+                me = self.role.name
+                tried = said or Message("")
                 seen += [
-                    replace(said, sent_from=self.role.name, role=self.role.name),
+                    replace(tried, sent_from=me, role=me),
                     Message(f"This does not hold: {found.said}", sent_from=self.name),
                 ]
+        if said is None:
+            return None
         return replace(said, metadata={**(said.metadata or {}), "verified": bool(found.passed)})
+
+    async def _checked(self, said: Message | None) -> Verification:
+        if said is None:
+            return Verification(False, "nothing was said")
+        return await self.check(said.content)

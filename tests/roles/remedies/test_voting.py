@@ -180,3 +180,31 @@ def test_a_wrong_setting_is_refused_when_it_is_made() -> None:
 async def test_a_missing_check_is_named() -> None:
     with pytest.raises(UsageError, match="no `async def check"):
         await Role(actions=[UntilVerified(Guess())], model=ScriptedModel(["1"])).run("go")
+
+
+class Silent(Action):
+    """Say nothing."""
+
+    async def run(self, history):
+        return None
+
+
+async def test_silence_votes_for_nothing_passes_no_check_and_stays_silence() -> None:
+    assert await Role(actions=[Vote(Silent(), times=2)]).run("go") is None
+    role = Role(actions=[Even(Silent(), tries=2)])
+    assert await role.run("go") is None
+    assert [event.content for event in role.trajectory.of("verify")] == ["nothing was said"] * 2
+
+
+class Voter(Role):
+    actions = [Vote(Guess(), times=2)]
+
+
+async def test_roles_of_one_class_vote_apart() -> None:
+    one = Voter(name="One", model=ScriptedModel(["1", "1"]))
+    two = Voter(name="Two", model=ScriptedModel(["2", "2"]))
+    env = Environment([one, two])
+    env.publish_message(Message("go"))
+    await env.run()
+    said = {event.role: event.content for event in env.trajectory.of("message")}
+    assert (said["One"], said["Two"]) == ("1", "2")
