@@ -30,7 +30,12 @@ ESSENTIAL = {
         "Stopped: finished; 8 model calls",
     ],
     "panel.py": ["debate.corrected = 2", "debate.correct = 1", "Stopped: finished; 6 model calls"],
+    "panel.py --form judged": ["Ben: It is 1000.", "debate.correct = 1", "Stopped: finished"],
+    "maths_chat.py": ["answer.correct of Assistant = 1", "Stopped: finished"],
+    "maths_chat.py --form prompt": ["answer.correct of Assistant = 1", "Stopped: finished"],
+    "maths_chat.py --form voting": ["answer.correct of Verifier = 1", "Stopped: finished"],
     "maths_chat.py --form team": ["answer.correct of Verifier = 1", "Stopped: finished"],
+    "software_company.py": ["tests.failed = 0", "reward = 1; stopped: idle"],
     "software_company.py --cyclic": ["tests.failed = 0", "reward = 1; stopped: finished"],
 }
 """By what is typed behind `python examples/`: lines of the output that must be there."""
