@@ -71,12 +71,7 @@ class AppendFile:
 
     def append(self, data: bytes) -> None:
         """Write all of `data`, or nothing of it; after an error the file is closed."""
-        if os.getpid() != self._process:
-            raise JournalError(
-                self.path,
-                "it was opened by the process that this one was forked from, and two cannot write "
-                "it. Record to another file here.",
-            )
+        self._check_open()
         try:
             # One call in all but a few cases, such as a disk that is almost full.
             written = os.write(self.fd, data)
@@ -98,12 +93,23 @@ class AppendFile:
         self.size += len(data)
 
     def truncate(self, size: int) -> None:
+        self._check_open()
         try:
             os.ftruncate(self.fd, size)
         except OSError as error:
             self.close()
             raise self._error("cannot be shortened", error) from error
         self.size = size
+
+    def _check_open(self) -> None:
+        if self.closed:  # its number may be that of another file by now
+            raise JournalError(self.path, "the file is closed; open it again to go on.")
+        if os.getpid() != self._process:
+            raise JournalError(
+                self.path,
+                "it was opened by the process that this one was forked from, and two cannot write "
+                "it. Record to another file here.",
+            )
 
     def _error(self, what: str, error: OSError, then: str = "") -> JournalError:
         parts = [f"{what}: {error.strerror or error}.", then, _WAY_OUT.get(error.errno or 0, "")]

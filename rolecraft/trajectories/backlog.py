@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from rolecraft.errors import TraceError
 from rolecraft.trajectories._append import AppendFile
 from rolecraft.trajectories.codec import decode_event, encode_line, event_members, parse_line
 from rolecraft.trajectories.events import Event
@@ -75,16 +75,9 @@ def read_pending(journal: Path) -> list[list[Placed]]:
 
     A line that was cut off by the end of the process is left out.
     """
-    try:
-        text = pending_path(journal).read_bytes()
-    except FileNotFoundError:
-        return []
     generations: dict[int, list[tuple[str, list[int], Placed]]] = {}
-    for record in _records(text):
-        event = decode_event(record["event"])
-        event.seq, event.cause = record["seq"], record["cause"]
-        placed = Placed(event, record["role"], record["run"])
-        generations.setdefault(record["of"], []).append((placed.role, record["at"], placed))
+    for of, at, placed in _kept(journal):
+        generations.setdefault(of, []).append((placed.role, at, placed))
     return [
         [placed for _, _, placed in sorted(kept, key=lambda each: each[:2])]
         for _, kept in sorted(generations.items())
@@ -93,18 +86,27 @@ def read_pending(journal: Path) -> list[list[Placed]]:
 
 def next_generation(journal: Path) -> int:
     """A number that no opening of the pending file has had."""
+    return max((of for of, _, _ in _kept(journal)), default=-1) + 1
+
+
+def _kept(journal: Path) -> Iterator[tuple[int, list[int], Placed]]:
+    """Generation, place and event of each line."""
+    path = pending_path(journal)
     try:
-        text = pending_path(journal).read_bytes()
+        lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return 0
-    return max((record["of"] for record in _records(text)), default=-1) + 1
-
-
-def _records(text: bytes) -> Iterator[dict[str, Any]]:
-    *lines, last = text.split(b"\n")
-    for line in lines:
-        yield parse_line(line)
-    try:
-        yield parse_line(last)
-    except ValueError:
-        return  # the process was killed while it wrote this
+        return
+    for number, line in enumerate(lines, 1):
+        try:
+            record = parse_line(line)
+            event = decode_event(record["event"])
+            event.seq, event.cause = record["seq"], record["cause"]
+            yield record["of"], record["at"], Placed(event, record["role"], record["run"])
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines):
+                return  # the process was killed while it wrote this
+            raise TraceError(
+                path,
+                f"line {number} is broken: {error}. Without it, what was finished in the last "
+                f"round might be done twice. Mend it, or delete the file if that does no harm.",
+            ) from None

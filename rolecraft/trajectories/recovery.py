@@ -17,7 +17,13 @@ from typing import Any
 from rolecraft.errors import TraceError
 from rolecraft.trajectories._append import AppendFile
 from rolecraft.trajectories.backlog import PendingFile, next_generation, read_pending
-from rolecraft.trajectories.codec import decode_event, decode_header, encode_event, parse_line
+from rolecraft.trajectories.codec import (
+    NewerVersion,
+    decode_event,
+    decode_header,
+    encode_event,
+    parse_line,
+)
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.runs import Placed, ends_run, places
 from rolecraft.trajectories.trajectory import Trajectory, stop_reason_of
@@ -168,6 +174,8 @@ def _read(path: Path) -> tuple[tuple[str, dict[str, Any]], list[Event], list[int
                     header = decode_header(record)
                 else:
                     events.append(decode_event(record))
+            except NewerVersion as error:
+                raise TraceError(path, f"{error}") from None
             except ValueError as error:
                 raise TraceError(
                     path,

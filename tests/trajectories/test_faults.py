@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rolecraft import Action, Role, Team
+from rolecraft import Action, Role, Team, UserRequirement
+from rolecraft.actions import idempotency_key
 from rolecraft.errors import JournalError, LongTermMemoryError, StoreError, TraceError
 from rolecraft.roles import Remembered, SqliteMemory
 from rolecraft.trajectories import (
@@ -35,6 +38,7 @@ from rolecraft.trajectories import (
     read_events,
     save,
 )
+from rolecraft.trajectories._append import AppendFile
 from rolecraft.trajectories.events import SCHEMA_VERSION
 
 ROOM = 256 * 1024
@@ -221,40 +225,71 @@ def test_a_memory_on_a_full_disk_remembers_and_goes_on_when_there_is_room(
 
 
 class Count(Action):
+    """Has an effect on another disk, and says something long."""
+
     async def run(self, history: Any) -> str:
-        return f"{len(history)} " + "x" * 700
+        with (self.role.effects / "effects").open("a") as file:
+            file.write(f"{idempotency_key()}\n")
+        await asyncio.sleep(0)
+        return f"{len(history)} " + "x" * 300
 
 
-class Ann(Role):
+class Counter(Role):
+    effects: Path
     actions = [Count]
-    watch = [Count, "rolecraft.actions.UserRequirement"]
+    watch = [Count, UserRequirement]
 
 
-class Bob(Role):
-    actions = [Count]
-    watch = [Count]
+def counters(effects: Path, **options: Any) -> Team:
+    return Team([Counter(name=name, effects=effects) for name in ("Ann", "Bob", "Cy")], **options)
 
 
-class Cy(Role):
-    actions = [Count]
-    watch = [Count]
+async def problem_of(team: Team) -> str:
+    try:
+        await team.run("count", rounds=3)
+    except JournalError as error:
+        return str(error)
+    return ""
 
 
 def full_team(folder: Path) -> None:
-    path = folder / "run.jsonl"
-    team = Team([Ann(), Bob(), Cy()], journal=path)
-    team.run_project("count")
-    fill(folder, leave=16384)
-    with pytest.raises(JournalError, match="No space left on device") as raised:
-        asyncio.run(team.run())
-    run = load(path)
-    assert run.problems == []
-    assert len(run.events) > 5
-    assert run.stop_reason is None, "it did not stop, it was cut off"
-    assert str(path) in str(raised.value)
+    """Whichever write it is that finds the disk full."""
+    whole = folder / "whole.jsonl"
+    elsewhere = Path(tempfile.mkdtemp(dir=folder.parent))
+    asyncio.run(counters(elsewhere, journal=whole).run("count", rounds=3))
+    done = (elsewhere / "effects").read_text().split()
+    assert len(done) == len(set(done)) == 9
+    seen = set()
+    for leave in range(4096, 40960, 4096):
+        for before in range(0, 4096, 1024):  # a disk has room by the page, a file by the byte
+            path = folder / f"{leave}-{before}" / "run.jsonl"
+            (elsewhere / "effects").unlink()
+            path.parent.mkdir()
+            filler = fill(folder, leave=leave)
+            team = counters(elsewhere, journal=path, about={"pad": "x" * before})
+            if problem := asyncio.run(problem_of(team)):
+                assert "No space left on device" in problem
+                seen.add(problem.split("`")[1].removeprefix(str(path)))
+            team.env.close()
+            filler.unlink()
+            if path.exists() and path.stat().st_size:
+                assert load(path).problems == []
+                again = counters(elsewhere)
+                asyncio.run(again.recover(path))
+                again.env.close()
+                run = load(path)
+                assert run.problems == []
+                assert run.stop_reason == "rounds"
+                said = [event.content for event in run.of("message")]
+                assert said == [event.content for event in load(whole).of("message")]
+                effects = (elsewhere / "effects").read_text().split()
+                assert set(effects) == set(done)
+                assert len(effects) - len(done) <= 3, "at most what was in flight is done again"
+            shutil.rmtree(path.parent)
+    assert seen == {"", ".pending"}, "both files of a record were the one that found it full"
 
 
-def test_a_team_whose_disk_is_full_ends_with_an_error_that_names_the_journal(
+def test_a_team_whose_disk_is_full_ends_with_an_error_and_goes_on_when_there_is_room(
     on_small_disk: InItsFolder,
 ) -> None:
     on_small_disk(full_team)
@@ -315,7 +350,8 @@ def test_a_journal_of_a_newer_version_is_refused_by_all_that_reads_or_writes_it(
         lambda: load(newer),
         lambda: list(read_events(newer)),
         lambda: Journal(newer),
-        lambda: asyncio.run(Team([Ann()], journal=newer, id="x").run("go")),
+        lambda: asyncio.run(counters(tmp_path, journal=newer, id="x").run("go")),
+        lambda: asyncio.run(counters(tmp_path).recover(newer)),
     ):
         with pytest.raises(TraceError, match=WAY_OUT):
             use()
@@ -330,7 +366,46 @@ def test_a_journal_of_a_newer_version_is_refused_by_all_that_reads_or_writes_it(
     assert newer.read_bytes() == NEWER
 
 
+def test_a_broken_line_of_a_round_under_way_is_not_passed_over(tmp_path: Path) -> None:
+    """It may be the end of an action, which would be done a second time."""
+    path = tmp_path / "run.jsonl"
+    team = counters(tmp_path, journal=path)
+    asyncio.run(team.run("count", rounds=2))
+    team.env.close()
+    path.write_bytes(b"\n".join(path.read_bytes().split(b"\n")[:-3]) + b"\n")
+    (tmp_path / "run.jsonl.pending").write_bytes(b'{"of":0}\n{"of"')
+    with pytest.raises(TraceError, match=r"pending`: line 1 is broken: .*delete the file"):
+        asyncio.run(counters(tmp_path).recover(path))
+    (tmp_path / "run.jsonl.pending").unlink()
+    assert asyncio.run(counters(tmp_path).recover(path)).stop == "rounds"
+
+
 # --- two processes ---------------------------------------------------------------------------
+
+
+def test_a_run_that_goes_on_cannot_be_recovered_by_a_second_process(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    team = counters(tmp_path, journal=path)
+    asyncio.run(team.run("count", rounds=2))
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="another process"):
+        asyncio.run(counters(tmp_path).recover(path))
+    assert path.read_bytes() == before
+    team.env.close()
+    asyncio.run(counters(tmp_path).recover(path, rounds=1))
+
+
+def test_a_file_that_was_closed_writes_into_no_other(tmp_path: Path) -> None:
+    """The number of its descriptor may be that of the next file that somebody opens."""
+    file = AppendFile(tmp_path / "a")
+    file.close()
+    with (tmp_path / "b").open("wb") as other:
+        assert other.fileno() == file.fd
+        for use in (lambda: file.append(b"x"), lambda: file.truncate(0)):
+            with pytest.raises(JournalError, match="the file is closed; open it again"):
+                use()
+        other.write(b"y")
+    assert (tmp_path / "b").read_bytes() == b"y"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
