@@ -130,7 +130,8 @@ def _coverage(judged: Mapping[str, Iterable[str]]) -> str:
         return f"0 of the {total} modes were judged"
     by = _grouped({mode: " and ".join(sources) for mode, sources in judged.items()})
     listed = "; ".join(f"{', '.join(modes)} by {source}" for source, modes in by.items())
-    return f"{len(judged)} of the {total} modes were judged ({listed})"
+    verb = "was" if len(judged) == 1 else "were"
+    return f"{len(judged)} of the {total} modes {verb} judged ({listed})"
 
 
 def _grouped(said: Mapping[str, str]) -> dict[str, list[str]]:

@@ -70,8 +70,9 @@ class RoleRow:
         )
 
     def _price(self) -> str:
-        at_least = "≥ " if self.unpriced and self.usd is not None else ""
-        return at_least + (money(self.usd) if self.calls else UNKNOWN)
+        if not self.calls or (self.unpriced and not self.usd):
+            return UNKNOWN
+        return f"{'≥ ' if self.unpriced else ''}{money(self.usd)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """A role as the state machine that it was: its actions are the states.
 
-Read from the record alone. A state is an action by its name, or a tool that was called outside
-any action; what an action does within itself (another action, a tool) is no state. Each time the
+Read from the record alone. A state is an action by its name, or a tool of the role's. What an
+action does within itself (another action, a call that it notes down) is no state, except that it
+lets the model call tools. Each time the
 role takes something up it comes from the start, and when it has nothing more to do it goes to the
 end. A role whose record shows no actions (another tool's log) has what it did as its states:
 `says to Bob`, `thinks`, `runs shell`.
@@ -145,19 +146,20 @@ def _follow_actions(
     *,
     ends_shown: bool,
 ) -> None:
-    outer = {e.seq: e for e in events if e.kind in STARTS and within[e.seq] is None}
+    states = {e.seq: e for e in events if e.kind in STARTS and _is_state(e, within)}
     ended = {event.cause for event in events if may_end(event)}
     last: Event | None = None
     for event in events:
         if event.kind == "action_swap":
             track.swap(action_names(event.data.get("actions")))
-        elif event.seq in outer:
-            if last is None or event.time != last.time or _takes_up(event, by_seq):
-                track.end()
+        elif event.seq in states:
+            if within[event.seq] is None:
+                if last is None or event.time != last.time or _takes_up(event, by_seq):
+                    track.end()
+                last = event
             track.enter(_state_of(event))
-            last = event
-        elif may_end(event) and event.cause in outer and _failed(event):
-            track.fail(_state_of(outer[event.cause]))
+        elif may_end(event) and event.cause in states and _failed(event):
+            track.fail(_state_of(states[event.cause]))
     if last is not None and (last.seq in ended or not ends_shown):  # else cut off while it ran
         track.end(finally_=True)
 
@@ -216,6 +218,11 @@ class _Track:
             tuple(State(name, n, self._failed[name]) for name, n in self._entered.items()),
             tuple(Transition(*ends, n, tuple(swaps)) for ends, (n, swaps) in self._ways.items()),
         )
+
+
+def _is_state(event: Event, within: Mapping[int, int | None]) -> bool:
+    """Whether a start is outermost, or that of a tool which the model called in an action."""
+    return within[event.seq] is None or (event.kind == "tool_call" and "run" in event.data)
 
 
 def _takes_up(event: Event, by_seq: Mapping[int, Event]) -> bool:

@@ -169,6 +169,22 @@ def _words(event: Event) -> tuple[str, str]:
             return f"limit reached: {data.get('limit', '')}", content
         case "error":
             return f"error: {data.get('type', '')}", content
+        case "approval":
+            granted = data.get("granted")
+            said = "waits for permission"
+            if granted is not None:
+                said = "is permitted" if granted is True else "is refused"
+            return f"{data.get('action', 'an action')} {said}", content
+        case "start":
+            rounds = data.get("rounds")
+            return "start" if rounds is None else f"start, for {_number(rounds)} rounds", content
+        case "resume":
+            after = data.get("after")
+            return "goes on" if after is None else f"goes on after: {after}", content
+        case "fork":
+            changed = ", ".join(texts(data.get("changed"))) or "nothing"
+            origin = f"{data.get('trajectory')} at event {data.get('at')}"
+            return f"branches off {origin}, changed: {changed}", content
         case "stop":
             return f"stop: {data.get('reason', 'unknown')}", content
         case _:

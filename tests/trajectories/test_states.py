@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolecraft import Action, Role, Team
+from rolecraft import Action, Role, ScriptedModel, Team
 from rolecraft.actions.action import UserRequirement
+from rolecraft.actions.tool import tool
 from rolecraft.errors import UnknownName
+from rolecraft.messages import ToolCall
+from rolecraft.models.base import Completion
+from rolecraft.roles import UseTools
 from rolecraft.trajectories import Event, Trajectory, state_machines
 from rolecraft.trajectories.events import EVENT_KINDS
 
@@ -124,6 +128,38 @@ def test_what_runs_within_an_action_is_told_by_causes_and_ends() -> None:
         end(7),
     )
     assert ways(run) == [(None, "Outer", 1), ("Outer", "Next", 1), ("Next", None, 1)]
+
+
+async def test_the_tools_that_a_model_called_are_states() -> None:
+    """Also those of an action that lets it call them, unlike calls that an action notes down."""
+
+    @tool
+    async def look(where: str) -> str:
+        """Look somewhere."""
+        if where == "up":
+            raise ValueError("too bright")
+        return "rain"
+
+    class Note(Action):
+        async def run(self, history):
+            self.record_tool_call("barometer", {}, "low")
+            return "noted"
+
+    def calls(*places: str) -> Completion:
+        made = [ToolCall(id=place, name="look", arguments={"where": place}) for place in places]
+        return Completion(text="", tool_calls=made)
+
+    ann = Role(name="Ann", actions=[UseTools, Note], tools=[look])
+    model = ScriptedModel([calls("up", "out"), calls("down"), "It rains."])
+    run = (await Team([ann], model=model).run("weather")).trajectory
+    assert ways(run) == [
+        (None, "UseTools", 1),
+        ("UseTools", "look", 1),
+        ("look", "look", 2),
+        ("look", "Note", 1),
+        ("Note", None, 1),
+    ]
+    assert '"look (3, 1 failed)"' in run.state_diagram("Ann")
 
 
 def test_tools_outside_of_actions_are_states() -> None:

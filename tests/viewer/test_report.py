@@ -46,7 +46,8 @@ JSON = st.recursive(
     max_leaves=4,
 )
 KNOWN_KEYS = ["action", "tool", "model", "fields", "arguments", "target", "passed", "actions"]
-KNOWN_KEYS += ["limit", "type", "reason", "unit", "ok", "cause_by"]
+KNOWN_KEYS += ["limit", "type", "reason", "unit", "ok", "cause_by", "ends", "run", "cancelled"]
+KNOWN_KEYS += ["granted", "rounds", "after", "changed", "attempts", "messages"]
 EVENT = st.builds(
     Event,
     st.sampled_from(sorted(EVENT_KINDS - {"signal"})),
