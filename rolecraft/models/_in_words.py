@@ -6,9 +6,11 @@ the other, until an empty line; an empty line also leaves a default as it is.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 from pydantic_core import PydanticUndefined, to_json
@@ -16,7 +18,7 @@ from pydantic_core import PydanticUndefined, to_json
 from rolecraft.errors import InvalidAnswer
 from rolecraft.messages import Message
 from rolecraft.models._forms import form_of, reason_of
-from rolecraft.models.base import Sampling, Session
+from rolecraft.models.base import Model, Sampling, Session
 from rolecraft.models.by_field import Leaf, bare_kind, fill_fields, is_node
 from rolecraft.models.near_json import NotJSON, repair
 from rolecraft.models.questions import Check, read_choice, texts_of
@@ -39,17 +41,28 @@ async def put_question(
 ) -> Any:
     """Ask a person `prompt`; their answer as a `returns`. Raises `InvalidAnswer`."""
     interview = _Interview(session, prompt)
-    for _ in range(retries + 1):
-        answer = await interview.value(returns)
-        if check is None:
-            return answer
-        try:
-            check(answer)
-        except ValueError as error:
-            interview.refuse(problem := reason_of(error))
-        else:
-            return answer
+    async with _undisturbed(session.model):
+        for _ in range(retries + 1):
+            answer = await interview.value(returns)
+            if check is None:
+                return answer
+            try:
+                check(answer)
+            except ValueError as error:
+                interview.refuse(problem := reason_of(error))
+            else:
+                return answer
     raise InvalidAnswer(f"{session.model.name!r} was asked {retries + 1} times. {problem}")
+
+
+_talks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Model, asyncio.Lock]]
+_talks = WeakKeyDictionary()
+
+
+def _undisturbed(person: Model) -> asyncio.Lock:
+    """Held while a person answers one typed question: no other comes in between."""
+    talks = _talks.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
+    return talks.setdefault(person, asyncio.Lock())
 
 
 class _Interview:

@@ -175,6 +175,20 @@ async def test_who_mistypes_for_ever_gave_no_valid_answer() -> None:
         )
 
 
+async def test_two_typed_questions_to_one_person_do_not_mix() -> None:
+    asked: list[str] = []
+
+    async def answer(question: Question) -> str:
+        asked.append(question.role)
+        await asyncio.sleep(0)
+        return "2"
+
+    person = HumanModel(answer)
+    both = [put_question(person.session(name), "Which?", returns=Range) for name in ("Ann", "Bob")]
+    assert await asyncio.gather(*both) == [Range(low=2, high=2)] * 2
+    assert asked == ["Ann", "Ann", "Bob", "Bob"]
+
+
 # --- callbacks -------------------------------------------------------------------------------
 
 

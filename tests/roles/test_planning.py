@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecraft import Action, Environment, Message, Role, ScriptedModel
+from rolecraft import Action, Environment, Message, Role, ScriptedModel, Team, Trajectory
 from rolecraft.actions.failed import failed
 from rolecraft.errors import InvalidAnswer, PlanAbandoned, UsageError
 from rolecraft.models import FunctionModel
 from rolecraft.models.human import HumanModel, Question
 from rolecraft.roles.planning import Plan, PlannedStep, Planning, Step, _planned
+from rolecraft.trajectories.codec import encode_event
 
 
 class Search(Action):
@@ -52,7 +53,8 @@ def step(action: str, id: str = "", *after: str, do: str = "") -> dict[str, Any]
 
 def planner(*replies: str, **fields: Any) -> Role:
     fields.setdefault("actions", [Search, Write, Fetch])
-    return Role(name="Ann", react_mode="plan_and_act", model=ScriptedModel(replies), **fields)
+    fields.setdefault("model", ScriptedModel(replies))
+    return Role(name="Ann", react_mode="plan_and_act", **fields)
 
 
 def done(role: Role) -> list[str]:
@@ -378,3 +380,39 @@ async def test_the_same_plan_gives_the_same_record() -> None:
     await first.run()
     await second.run()
     assert first.trajectory.events == second.trajectory.events
+
+
+async def test_a_planned_run_is_replayed_and_recovered_without_asking_anybody_again() -> None:
+    """Role code runs again; what the model wrote and the reviewer said comes from the record."""
+    reviews: list[str] = []
+
+    def review(plan: Plan) -> None:
+        reviews.append(str(plan))
+
+    def team(*replies: str) -> Team:
+        return Team(
+            [planner(planning=Planning(review=review, each_step=True), model=None)],
+            model=ScriptedModel(replies),
+        )
+
+    first = team(
+        plan(step("Search", "a", do="x"), step("Fetch", "b"), step("Write", "c", "b")),
+        plan(step("Fetch", "b"), step("Write", "c", "a", "b")),
+    )
+    run = await first.run("go")
+    before = len(reviews)
+    again = await first.replay(run)
+    assert again.trajectory.events == run.trajectory.events
+    assert len(reviews) == before
+    for at, event in enumerate(run.trajectory.events):
+        if event.kind == "message":
+            cut = Trajectory(run.trajectory.id, run.trajectory.about)
+            cut.write(run.trajectory.events[: at + 1])
+            replies = [e.content for e in run.trajectory.events[at:] if e.kind == "model_call"]
+            recovered = team(*replies)
+            done_again = await recovered.recover(cut)
+            assert encoded(done_again.trajectory) == encoded(run.trajectory)
+
+
+def encoded(trajectory: Trajectory) -> list[bytes]:
+    return [encode_event(event) for event in trajectory.events if event.kind != "resume"]
