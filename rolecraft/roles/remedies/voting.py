@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from rolecraft.actions import Action
 from rolecraft.errors import UsageError
@@ -46,8 +46,10 @@ def majority(
     """What most of `votes` say. A vote of None names nothing; it counts, and cannot win.
 
     A winner needs more than the share `above` of all votes: 0.5 is an absolute majority. Raises
-    `UsageError` for a share outside [0, 1).
+    `UsageError` for a share outside [0, 1) and an unknown `ties`.
     """
+    if ties not in get_args(Ties):
+        raise UsageError(f"`ties` is {ties!r}, expected one of {list(get_args(Ties))}.")
     if not 0 <= above < 1:
         raise UsageError(f"`majority(above={above!r})`: a share is at least 0 and less than 1.")
     ranked = Counter(vote for vote in votes if vote is not None).most_common()
@@ -104,7 +106,7 @@ class Vote(_Instead):
         super().__init__(action, **fields)
         if self.times < 1:
             raise UsageError(f"`Vote(times={self.times!r})`: a vote has at least one voter.")
-        majority((), above=self.above)
+        majority((), ties=self.ties, above=self.above)
 
     async def run(self, history: History) -> Message | None:
         answers = [await self._once(history) for _ in range(self.times)]

@@ -175,6 +175,8 @@ def test_a_wrong_setting_is_refused_when_it_is_made() -> None:
         Vote(Guess(), times=0)
     with pytest.raises(UsageError, match="try at least once"):
         Even(Guess(), tries=0)
+    with pytest.raises(UsageError, match=r"`ties` is 'last'"):
+        Vote(Guess(), ties="last")
 
 
 async def test_a_missing_check_is_named() -> None:
