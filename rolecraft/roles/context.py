@@ -44,7 +44,7 @@ class RoleContext:
     cursor: Cursor
     memory: Memory = field(default_factory=Memory)
     working_memory: Memory = field(default_factory=Memory)
-    """What the role notes for the task at hand; empty again when the next one begins."""
+    """What the role notes for the task at hand: a run, or a step of a plan until it succeeds."""
     unkept: list[Message] = field(default_factory=list)
     """What goes into the long-term memory when the round is over."""
     recalled: str = ""

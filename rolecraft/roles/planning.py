@@ -177,6 +177,8 @@ def _note_outcome(role: Role, plan: Plan) -> None:
             if said and has_failed(said[-1]):
                 step.status = "failed"
                 plan._reason = plan._reason or f"step {step.id!r} failed: {step.result}"
+            else:
+                role.rc.working_memory.clear()
 
 
 # --- writing ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from rolecraft import (
     Team,
     UserRequirement,
 )
+from rolecraft.actions.failed import failed
 from rolecraft.errors import LongTermMemoryError, UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models import Completion
@@ -258,6 +259,28 @@ async def test_working_memory_is_empty_again_for_the_next_task() -> None:
         await role.run("tea")
         assert role.seen == 1
         assert len(role.rc.working_memory) == 0
+
+
+async def test_working_memory_lasts_until_a_step_of_the_plan_succeeds() -> None:
+    class Step(Action):
+        async def run(self) -> str | Message:
+            return failed("no bread") if not self.role.seen else "done"
+
+    class Keeping(Role):
+        actions = [Step]
+        react_mode = "plan_and_act"
+        seen: Sequence[int] = ()
+
+        async def _act(self) -> Message | None:
+            message = await super()._act()
+            self.rc.working_memory.add(Message("a note"))
+            self.seen = [*self.seen, self.rc.working_memory.count()]
+            return message
+
+    plan = '{"steps": [{"action": "Step"}, {"action": "Step"}]}'
+    role = Keeping(model=ScriptedModel([plan, plan]))
+    await role.run("breakfast")
+    assert role.seen == [1, 2, 1], "failed, done instead, the step after it"
 
 
 async def test_an_error_of_an_action_is_not_hidden_by_one_of_the_memory() -> None:
