@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import inspect
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +18,9 @@ from typing import NamedTuple, TextIO
 from weakref import WeakKeyDictionary
 
 from rolecraft.errors import NobodyAnswers, UsageError
+from rolecraft.messages import ToolCall
 from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
+from rolecraft.models.near_json import NotJSON, repair
 from rolecraft.trajectories.events import Usage
 
 
@@ -30,10 +33,17 @@ class Question(NamedTuple):
     """What was said since their last answer."""
     choices: tuple[str, ...] = ()
     """If there are any, the answer is one of these."""
+    tools: tuple[Tool, ...] = ()
+    """What they may call instead of answering: the tool's name, and its arguments as JSON."""
 
     def __str__(self) -> str:
-        one_of = f" ({', '.join(self.choices)})" if self.choices else ""
-        return f"{self.role}: {self.text}{one_of}" if self.role else f"{self.text}{one_of}"
+        text = f"{self.role}: {self.text}" if self.role else self.text
+        if self.choices:
+            text += f" ({', '.join(self.choices)})"
+        for tool in self.tools:
+            names = ", ".join(f'"{name}": ...' for name in tool.parameters.get("properties", ()))
+            text += f"\n  {tool.name} {{{names}}}  {tool.description}".rstrip()
+        return text
 
 
 Answerer = Callable[[Question], str | Awaitable[str]]
@@ -43,7 +53,8 @@ Answerer = Callable[[Question], str | Awaitable[str]]
 class HumanModel(Model):
     """A person who answers: at the terminal, or through `answer`, a function of a `Question`.
 
-    `answer` may be async; it runs in the event loop, so one that waits must be. Raises
+    `answer` may be async; it runs in the event loop, so one that waits must be. Where a role offers
+    tools, an answer such as `look {"page": 3}` calls one. Raises
     `NobodyAnswers` at the end of the input, `UsageError` if `answer` returns no text.
     """
 
@@ -72,13 +83,8 @@ class HumanModel(Model):
     async def _complete(
         self, session: Session, tools: Sequence[Tool], sampling: Sampling
     ) -> Completion:
-        if tools:
-            names = ", ".join(tool.name for tool in tools)
-            raise UsageError(
-                f"Role {session.role!r} offers tools ({names}) and is played by a person, who "
-                f"calls none. Give it a model, or actions that ask."
-            )
-        question = Question(session.role, _unheard(session), sampling.choices or ())
+        choices = sampling.choices or ()
+        question = Question(session.role, _unheard(session), choices, tuple(tools))
         answer = self._answer(question)
         if not isinstance(answer, str) and inspect.isawaitable(answer):
             answer = await answer
@@ -87,7 +93,22 @@ class HumanModel(Model):
                 f"The `answer` function of {self.name!r} returned {answer!r} to {question.text!r}. "
                 f"Return a str."
             )
-        return Completion(text=answer, usage=Usage(0, 0, 0.0))
+        free = Usage(0, 0, 0.0)
+        if call := _tool_call(answer, tools, f"call-{len(session.messages)}"):
+            return Completion(text="", tool_calls=[call], usage=free, finish_reason="tool_calls")
+        return Completion(text=answer, usage=free)
+
+
+def _tool_call(answer: str, tools: Sequence[Tool], id: str) -> ToolCall | None:  # noqa: A002
+    """The call that an answer is: the name of a tool, alone or with an object of arguments."""
+    name, _, rest = answer.strip().partition(" ")
+    if name not in {tool.name for tool in tools}:
+        return None
+    try:
+        arguments = json.loads(repair(rest)) if rest.strip() else {}
+    except NotJSON:
+        return None
+    return ToolCall(name, arguments, id) if isinstance(arguments, dict) else None
 
 
 def _unheard(session: Session) -> str:

@@ -16,8 +16,8 @@ import json
 import re
 from collections.abc import Callable
 
-MOST_DEEP = 200
-"""So deep may values be nested; pydantic reads none that are deeper."""
+MOST_DEEP = 100
+"""So deep may values be nested that need mending; each level takes some of Python's stack."""
 MOST_STARTS = 200
 """In so many places of a text is the beginning of a value looked for."""
 

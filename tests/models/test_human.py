@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 import pytest
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from rolecraft.errors import InvalidAnswer, NobodyAnswers, RealModelForbidden, UsageError
-from rolecraft.messages import Message
+from rolecraft.messages import Message, ToolCall
 from rolecraft.models import Limits, allow_real_models
 from rolecraft.models.base import Sampling, Tool
 from rolecraft.models.budget import Budget
@@ -223,9 +223,39 @@ async def test_a_person_costs_a_call_and_no_money() -> None:
     assert budget.spent.calls == 1
 
 
-async def test_a_person_calls_no_tools() -> None:
-    with pytest.raises(UsageError, match=r"offers tools \(look\) and is played by a person"):
-        await HumanModel(lambda question: "").session("Ann").generate(tools=[Tool(name="look")])
+LOOK = Tool(
+    name="look",
+    description="Look at a page.",
+    parameters={"type": "object", "properties": {"page": {"type": "integer"}}},
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ('look {"page": 3}', {"page": 3}),
+        ("look {page: 3}", {"page": 3}),
+        ("look", {}),
+        ("look out, it rains", None),
+        ("look 3", None),
+        ("Nothing to see", None),
+    ],
+)
+async def test_a_person_calls_a_tool_by_its_name(line: str, arguments: Any) -> None:
+    questions: list[Question] = []
+
+    def answer(question: Question) -> str:
+        questions.append(question)
+        return line
+
+    session = HumanModel(answer).session("Ann")
+    completion = await session.generate([Message("So?")], tools=[LOOK])
+    assert str(questions[0]) == 'Ann: So?\n  look {"page": ...}  Look at a page.'
+    if arguments is None:
+        assert (completion.text, completion.tool_calls) == (line, [])
+    else:
+        assert completion.finish_reason == "tool_calls"
+        assert completion.tool_calls == [ToolCall("look", arguments, "call-1")]
 
 
 async def test_a_test_never_waits_for_the_keyboard() -> None:

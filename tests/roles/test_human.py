@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from rolecraft import Action, Message, Role, ScriptedModel, Team
+from rolecraft.actions import tool
 from rolecraft.errors import RealModelForbidden
 from rolecraft.models.human import HumanModel, Question
 from rolecraft.roles.human import Answer, Human
@@ -137,6 +138,25 @@ async def test_a_person_chooses_in_react_mode() -> None:
     await role.run("go")
     assert questions[0].choices == ("Look", "Obey", "done")
     assert [event.data["action"] for event in role.trajectory.of("action")] == ["Obey"]
+
+
+async def test_a_person_plays_a_role_that_has_tools() -> None:
+    @tool
+    def weather(day: str) -> str:
+        """The weather of a day."""
+        return f"rain on {day}"
+
+    heard: list[str] = []
+
+    def answer(question: Question) -> str:
+        heard.append(question.text)
+        return ['weather {day: "Monday"}', "It will rain."][len(heard) - 1]
+
+    role = Role(name="Ann", tools=[weather], model=HumanModel(answer))
+    message = await role.run("How will it be?")
+    assert message is not None
+    assert message.content == "It will rain."
+    assert "rain on Monday" in heard[1]
 
 
 async def test_people_and_models_play_together() -> None:

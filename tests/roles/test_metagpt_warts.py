@@ -20,12 +20,12 @@ the project's list. Where the others are pinned:
     16 test_declared: `test_a_name_that_is_not_set_is_the_class_name`
     17 test_role: `test_actions_can_be_given_as_classes`
     18 test_routing: `test_two_roles_of_one_name_are_refused`
+    19 test_human: `test_any_role_can_be_played_by_a_person_and_replayed_without_them`
     20 test_role: `test_a_role_without_actions_says_so_when_it_is_to_act`
     23 tests/trajectories: journals that survive a kill
     25 tests/test_imports: what importing costs
 
-19 (a human as the model) has no counterpart: a person is a role whose `_act` asks them. 24
-(installation) is the continuous integration's.
+24 (installation) is the continuous integration's.
 """
 
 from __future__ import annotations
