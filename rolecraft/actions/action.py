@@ -265,7 +265,7 @@ def _recorded(run: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(run)
-    def recorded(self: Action, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+    def recorded(self: Action, /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         owner = self._owner
         around = running.get()
         if owner is None or (around is not None and around.action is self):

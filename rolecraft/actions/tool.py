@@ -62,6 +62,11 @@ class ToolAction(Action):
         """What a model is told of this tool."""
         return Tool(name=self.name, description=self.desc, parameters=dict(self._parameters))
 
+    @property
+    def description(self) -> str:
+        """The first line of `desc`: what stands in a list of actions."""
+        return self.desc.split("\n", 1)[0]
+
     def _for_call(self, call_id: str, caller: Action) -> Self:
         """This tool for one call, whose id stands in the record, by the role of `caller`."""
         call = copy.copy(self)

@@ -38,12 +38,14 @@ from rolecraft.roles import (
 )
 from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
 from rolecraft.roles.cursor import Cursor
+from rolecraft.roles.tool_calling import UseTools, as_tools
 from rolecraft.roles.fresh import Beginning
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.recorder import Log, Recorder
 from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from rolecraft.actions.tool import ToolAction
     from rolecraft.models.base import Call, Completion, Model, Session
     from rolecraft.models.budget import Budget, Limits
     from rolecraft.roles.long_term import LongTermMemory, Remembered
@@ -69,6 +71,7 @@ class Role(Asks, Records, Declared):
     desc: str = ""
     system: str = ""
     actions: Sequence[Action | type[Action]] = ()
+    tools: Sequence[ToolAction] = ()
     watch: Sequence[type[Action] | str] | None = None
     react_mode: RoleReactMode | str = RoleReactMode.BY_ORDER
     model: Model | str | None = None
@@ -98,6 +101,8 @@ class Role(Asks, Records, Declared):
         fields.setdefault("actions", [copy.copy(action) for action in _each(cls.actions)])
         fields.setdefault("watch", cls.watch)
         fields.setdefault("react_mode", cls.react_mode)
+        if fields.setdefault("tools", cls.tools) and not fields["actions"]:
+            fields["actions"] = [UseTools]
         super().__init__(name=name, **fields)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -107,6 +112,8 @@ class Role(Asks, Records, Declared):
             self._watch(WATCH_USER if value is None else value)
         elif name == "react_mode":
             self._set_react_mode(value)
+        elif name == "tools":
+            super().__setattr__(name, as_tools(value))
         else:
             super().__setattr__(name, value)
 
