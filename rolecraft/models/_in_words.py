@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, Literal, get_args, get_origin
 from weakref import WeakKeyDictionary
 
@@ -55,8 +56,9 @@ async def put_question(
     raise InvalidAnswer(f"{session.model.name!r} was asked {retries + 1} times. {problem}")
 
 
-_talks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Model, asyncio.Lock]]
-_talks = WeakKeyDictionary()
+_Talks = WeakKeyDictionary[Model, asyncio.Lock]
+
+_talks: WeakKeyDictionary[asyncio.AbstractEventLoop, _Talks] = WeakKeyDictionary()
 
 
 def _undisturbed(person: Model) -> asyncio.Lock:
@@ -91,16 +93,29 @@ class _Interview:
 
     async def value(self, kind: Any, name: str = "", default: Any = _NO_DEFAULT) -> Any:
         bare, optional = bare_kind(kind)
-        if is_node(bare):
-            return await fill_fields(bare, self.leaf, retries=PATIENCE)
         if optional and default is _NO_DEFAULT:
             default = None
+        if is_node(bare):
+            wanted = f"{name}: shall there be one?"
+            if optional and not await self.plain(bool, wanted, _NO_DEFAULT):
+                return default
+            return await fill_fields(bare, self.leaf, retries=PATIENCE)
         arguments = get_args(bare)
+        several: Callable[[], Awaitable[Any]]
         if get_origin(bare) is list and arguments:
-            return await self.checked(kind, lambda: self.items(arguments[0], name or "item"))
-        if get_origin(bare) is dict and arguments[:1] == (str,):
-            return await self.checked(kind, lambda: self.table(arguments[1], name or "entry"))
-        return await self.plain(kind, name, default)
+            several = partial(self.items, arguments[0], name or "item")
+        elif get_origin(bare) is dict and arguments[:1] == (str,):
+            several = partial(self.table, arguments[1], name or "entry")
+        else:
+            return await self.plain(kind, name, default)
+
+        async def answer() -> Any:
+            found = await several()
+            if not found and default is not _NO_DEFAULT:
+                return default
+            return form_of(kind).adapter.validate_python(found)
+
+        return await self.until_valid(answer)
 
     async def plain(self, kind: Any, name: str, default: Any) -> Any:
         """One thing that fits on a line."""
@@ -140,12 +155,6 @@ class _Interview:
         while text:
             yield text
             text = await self.line("")
-
-    async def checked(self, kind: Any, make: Callable[[], Awaitable[Any]]) -> Any:
-        async def answer() -> Any:
-            return form_of(kind).adapter.validate_python(await make())
-
-        return await self.until_valid(answer)
 
     async def until_valid(self, answer: Callable[[], Awaitable[Any]]) -> Any:
         for _ in range(PATIENCE + 1):

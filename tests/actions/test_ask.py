@@ -287,6 +287,19 @@ async def test_a_function_may_review_sync_or_async() -> None:
         await action.review(DRAFT)
 
 
+async def test_in_a_class_the_reviewer_may_be_a_method() -> None:
+    class Strict(Outline):
+        reviews = 1
+
+        def reviewer(self, answer: Directory) -> dict[str, str]:
+            return {"language": f"not {answer.language}, says {self.name}"}
+
+    model = ScriptedModel([DRAFT_TEXT, '{"language": "Danish"}'])
+    message = await Role(actions=[Strict], model=model).run("go")
+    assert message is not None
+    assert "not English, says Strict" in asked(model)[1]
+
+
 async def test_a_comment_on_a_node_asks_for_all_of_it_once() -> None:
     action, model = outline('{"cover": {"title": "Skies", "pages": 2}}')
     revised = await action.revise(DRAFT, {"cover": "dull", "cover.title": "very"})

@@ -103,6 +103,24 @@ async def test_of_a_list_of_models_one_more_is_offered() -> None:
     assert await ask(person, list[Part]) == [Part(title="Rain", pages=2)]
 
 
+class Tree(BaseModel):
+    value: int
+    left: Tree | None = None
+    marks: list[str] = ["new"]
+
+
+async def test_an_empty_line_leaves_a_default_as_it_is_also_of_a_list() -> None:
+    assert await ask(Person("1", "no", ""), Tree) == Tree(value=1)
+    assert await ask(Person("1", "no", "old", ""), Tree) == Tree(value=1, marks=["old"])
+
+
+async def test_of_a_part_that_may_be_missing_it_is_asked_whether_it_is() -> None:
+    """Else a person could never come to the end of a tree."""
+    person = Person("1", "yes", "2", "no", "", "")
+    assert await ask(person, Tree) == Tree(value=1, left=Tree(value=2))
+    assert person.asked[1] == "left: shall there be one?: yes or no"
+
+
 async def test_what_is_wrong_is_said_in_clear_words_and_asked_again() -> None:
     person = Person("many", "3")
     assert await ask(person, int) == 3
