@@ -172,7 +172,8 @@ class LimitReached(RolecraftError):
 
     Attributes: `limit` (its name), `allowed`, `used` (both in the limit's unit), `crossing` (all
     about it, a `Crossing`), `decision` (what `on_limit` made of it: "raise", "stop", or a
-    `HandOver`), `recorded` (whether the trajectory says it already).
+    `HandOver`), `session` (the conversation it was in), `usage` (what was charged for a call that
+    was interrupted, None for none).
     """
 
     def __init__(
@@ -187,8 +188,13 @@ class LimitReached(RolecraftError):
     ) -> None:
         self.limit, self.allowed, self.used = limit, allowed, used
         self.crossing, self.decision = crossing, decision
-        self.recorded = False
+        self.session = ""
+        self.usage: Any = None
         super().__init__(message)
+
+
+class EndlessRun(LimitReached):
+    """A run whose rounds nobody bounded played as many as it may by default."""
 
 
 class MissingExtra(RolecraftError, ImportError):

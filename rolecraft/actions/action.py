@@ -56,6 +56,8 @@ class Running:
     """The role says the result at once, so that its message is the record of the end."""
     started: int = 0
     """How many runs of other actions it started."""
+    sessions: int = 0
+    """How many conversations it opened."""
     before: tuple[Before, Before] | None = None
     left: dict[str, Any] | None = None
     """What it left behind besides its result."""
@@ -283,6 +285,7 @@ async def _run(run: Callable[..., Any], self: Action, args: Any, kwargs: Any, no
         if now.past is not None and await owner._is_served(now):
             return owner._serve(now)
         token = running.set(now)
+        await owner._in_time(now)
         if self.approval:
             await owner._allow(now)
         if self.timeout is None:

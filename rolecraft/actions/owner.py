@@ -32,6 +32,9 @@ class Owner(Protocol):
     def _action_starts(self, action: Action, arguments: dict[str, Any]) -> Running:
         """Count and record the start of an action."""
 
+    async def _in_time(self, now: Running) -> None:
+        """Raises `LimitReached` when the time that the role may take is over."""
+
     async def _allow(self, now: Running) -> None:
         """Ask a person. Raises `ApprovalDenied`, or `ApprovalNeeded` if nobody is there."""
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from rolecraft.actions.action import running
 from rolecraft.environments import free_running
+from rolecraft.environments.bound import Bound
 from rolecraft.errors import ApprovalNeeded, DuplicateRole, LimitReached, UnknownName, UsageError
 from rolecraft.messages import (
     ALL,
@@ -107,7 +109,7 @@ class Environment:
         self.rounds = 0
         """Rounds played so far; the logical time."""
         self.turns = 0
-        """Turns played so far: a role that acts in a round takes one."""
+        """Turns played so far: a role that does something in a round takes one."""
         self.messages = 0
         """Messages published so far."""
         self.last_message: Message | None = None
@@ -125,6 +127,8 @@ class Environment:
         self._waiting: list[Message] = []
         self._finished: Message | None = None
         self._last_actor = ""
+        self.resumes: Event | None = None
+        """To be recorded when a run that had stopped goes on."""
         self._beginning: dict[str, Any] | None = None
         """The environment's own attributes before the first event."""
         self.replaced: dict[str, Message] = {}
@@ -287,10 +291,14 @@ class Environment:
         roles comes out and the notes name the others.
         """
         self._check_free()
-        bounds = [self.rounds + rounds] if rounds is not None else []
-        if self.limits is not None and self.limits.rounds is not None:
-            bounds.append(self.limits.rounds)
-        last = min(bounds, default=float("inf"))
+        bound = Bound(self, rounds)
+        with self.budget.running() if self.budget is not None else nullcontext():
+            while True:
+                reason = await self._play_until(bound.last)
+                if reason != "rounds" or not await bound.raised():
+                    return reason
+
+    async def _play_until(self, last: float) -> StopReason:
         if self.schedule == "free":
             return await free_running.run(self, last)
         while not self.is_idle:
@@ -326,6 +334,9 @@ class Environment:
         return [next(self.roles[name] for name in order if self.roles[name].rc.inbox)]
 
     async def _round(self, ready: Sequence[Role]) -> StopReason | None:
+        if self.resumes is not None and not self.recorder.following:
+            event, self.resumes = self.resumes, None
+            self.record(event)
         self.rounds += 1
         self.turns += len(ready)
         self._last_actor = ready[-1].name
@@ -354,8 +365,10 @@ class Environment:
 
     async def turn_of(self, role: Role) -> BaseException | None:
         """Let a role act; what it raised."""
+        budget = role._budget
         try:
-            await role.run()
+            with budget.running() if budget is not None else nullcontext():
+                await role.run()
         except BaseException as error:
             return error
         return None
@@ -364,6 +377,8 @@ class Environment:
         """Commit what the role did, and deliver what it said."""
         if isinstance(role.rc.log, Turn):
             role.rc.log.commit()
+            if role.rc.log.is_empty:  # it only listened
+                self.turns -= 1
         said, role.rc.log, role.rc.outbox = role.rc.outbox, self.recorder, None
         self._acting.discard(role.name)
         for message in said or ():
@@ -383,6 +398,9 @@ class Environment:
             if isinstance(failures[name], ApprovalNeeded):
                 self.roles[name].rc.waits = True
                 del failures[name]
+        stops = [name for name, error in failures.items() if _stops(error)]
+        if failures and len(stops) == len(failures):
+            return "limit"
         if failures:
             self._raise(failures)
         if self._finished is not None:
@@ -541,3 +559,8 @@ class Environment:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"
+
+
+def _stops(error: BaseException) -> bool:
+    """Whether a crossed limit ends the run without being raised."""
+    return isinstance(error, LimitReached) and error.decision == "stop"

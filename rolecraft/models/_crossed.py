@@ -76,7 +76,7 @@ class Crossed(Exception):
     ) -> LimitReached:
         """What to raise, once it is noted."""
         error = limit_reached(self.crossing, decision)
+        error.usage = usage
         if note is not None:
             note(self.crossing, decision, usage)
-            error.recorded = True
         return error

@@ -164,6 +164,8 @@ class Session:
         self._hold: Hold | None = None
         self._told = 0
         """How many messages `on_answer` has heard of. A call that failed leaves some untold."""
+        self.crossed_after: tuple[Any, ...] = ()
+        """Events of limits that a recorded answer crossed; a role that follows a record sets it."""
         self._pieces: list[str] = []
         """What `on_delta` got of the answer under way."""
 
@@ -228,6 +230,7 @@ class Session:
                 return await self._one_call(tools, sampling)
             except LimitReached as error:
                 self.deliver_anew()
+                error.session = self.id
                 if not isinstance(error.decision, UseModel):
                     raise
                 self._use(error.decision)
@@ -269,6 +272,7 @@ class Session:
         try:
             await budget.check_after(self.model, role=self.role, note=self._note)
         except LimitReached as error:
+            error.session = self.id
             if not isinstance(error.decision, UseModel):
                 raise
             self._use(error.decision)

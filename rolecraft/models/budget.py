@@ -259,6 +259,10 @@ class Budget:
         self.limits = extended(self.limits, more)
         self._chain[-1]._wake()
 
+    def named(self, name: str) -> Budget:
+        """Here and further out, the budget of this name; this one if there is none."""
+        return next((budget for budget in self._chain if budget.name == name), self)
+
     # --- time --------------------------------------------------------------------------------
 
     @contextmanager

@@ -161,9 +161,11 @@ def check_decision(decision: object, crossing: Crossing) -> Decision:
             return decision
         wrong = f"that gives no more `{crossing.limit}`"
     elif isinstance(decision, HandOver):
-        if decision.to != crossing.role and crossing.role:
+        if crossing.role and decision.to != crossing.role:
             return decision
-        wrong = "a turn is handed over to another role"
+        wrong = (
+            "a role hands its turn over to another one" if crossing.role else "nobody has a turn"
+        )
     elif isinstance(decision, UseModel):
         if crossing.limit in ("usd", "tokens"):
             return decision

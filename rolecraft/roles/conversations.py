@@ -11,9 +11,9 @@ from rolecraft.errors import Diverged, UsageError
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models.base import DEFAULT_SAMPLING, Completion, Model, Sampling
 from rolecraft.models.resolve import HUMAN, resolve_model
+from rolecraft.roles import crossing
 from rolecraft.trajectories.codec import encode_line
 from rolecraft.trajectories.events import Event, Usage
-from rolecraft.trajectories.past import recorded_error
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Call, Session
@@ -54,8 +54,7 @@ def open_session(role: Role, system: str | None, asked: Model | str | None = Non
             f"`{type(role).__name__}(model='openai/gpt-4o-mini')`, or `model=` of its team; in a "
             f"test, `model=ScriptedModel([...])`."
         )
-    role.rc.sessions += 1
-    name = f"{role.name}/{role.rc.sessions}"
+    name = f"{role.name}/{role._next_session()}"
     seed = env.seed if env is not None else 0
     session = model.session(
         role.name,
@@ -67,6 +66,7 @@ def open_session(role: Role, system: str | None, asked: Model | str | None = Non
     session.on_ask = role._model_asked
     session.on_answer = role._model_answered
     session.on_failure = _failed
+    session.on_limit = partial(crossing.in_call, role)
     if env is not None and env.on_delta is not None:
         session.on_delta = partial(env.on_delta, role.name, name)
     return session
@@ -98,10 +98,17 @@ def asked(role: Role, session: Session, call: Call) -> Completion | None:
         return None
     past = env.past.answer(_question(session, call))
     if past is None:
+        refused = env.past.refusal(session.id)
+        if refused is not None:
+            session.place.close()
+            crossing.count(role._budget, refused)
+            raise crossing.read_reached(refused)
         if env.past.strict:
             session.place.close()
             raise _no_answer(role, session, call, env)
         return None
+    crossing.again(role, session.place, past.before)
+    session.crossed_after = past.after
     return _completion(session, past)
 
 
@@ -110,7 +117,7 @@ def _no_answer(role: Role, session: Session, call: Call, env: Surroundings) -> E
     assert env.past is not None
     failure = env.past.failure(role.name)
     if failure is not None:
-        return recorded_error(failure)
+        return crossing.read_reached(failure)
     asked = encode_line(_question(session, call)).decode().rstrip()
     return Diverged(env.recorder.next, "no such model call", f"model_call {asked}")
 
@@ -181,10 +188,11 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
         ]
     event = Event("model_call", role.name, answer.text, data=data, cause=role._cause())
     event.usage, event.tokens = answer.usage, answer.tokens
-    role.rc.session_recorded(session.id)
     place = session.place or role._log_now().place()
     said = place.add(event)
     if answer.reasoning:
         place.add(Event("thought", role.name, answer.reasoning, cause=said))
     place.close()
     session.place = None
+    crossed, session.crossed_after = session.crossed_after, ()
+    crossing.again(role, role._log_now(), crossed)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import LimitReached, RolecraftError
 from rolecraft.messages import address_of
+from rolecraft.roles.crossing import write_reached
 from rolecraft.trajectories.events import Event
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def failure_event(
     """An exception: `limit` for a crossed limit, `error` for anything else."""
     about = {"action": action.name} if action is not None else {}
     if isinstance(error, LimitReached):
-        limit = {"limit": error.limit, "allowed": error.allowed, "used": error.used}
-        return Event("limit", content=str(error), data=limit | about, cause=cause)
+        data = write_reached(error) | about
+        return Event("limit", content=str(error), data=data, cause=cause, usage=error.usage)
     data = {"type": type(error).__name__, **about}
     return Event("error", content=str(error), data=data, cause=cause)
 

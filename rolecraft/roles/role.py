@@ -32,14 +32,15 @@ from rolecraft.roles import (
     approving,
     choosing,
     conversations,
+    crossing,
     keeping,
     recording,
     serving,
 )
 from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
 from rolecraft.roles.cursor import Cursor
-from rolecraft.roles.tool_calling import UseTools, as_tools
 from rolecraft.roles.fresh import Beginning
+from rolecraft.roles.tool_calling import UseTools, as_tools
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.recorder import Log, Recorder
 from rolecraft.trajectories.trajectory import Trajectory
@@ -59,7 +60,8 @@ class Role(Asks, Records, Declared):
     string such as `"openai/gpt-4o-mini"`; without one the role uses its environment's. `watch`
     lists the actions whose messages the role takes up (the user's, unless set). One `run` starts
     at most `max_actions` actions. `planning` says how `plan_and_act` plans. `system` replaces the
-    prompt made from the fields above it. `long_term` keeps what the role takes up and says, for
+    prompt made from the fields above it. `tools` are what the model may call; a role with tools and
+    no actions answers with `UseTools`. `long_term` keeps what the role takes up and says, for
     this run and later ones; with `recall_top=3` its prompt has the three memories that fit its
     news best.
     """
@@ -235,6 +237,8 @@ class Role(Asks, Records, Declared):
                 recording.add_note(error, self.name, None)
                 with recording.noted_on(error):
                     self._write(recording.failure_event(error, cause=self._cause()))
+            if (over := crossing.handed_over(self, error)) is not None:
+                return self.publish_message(over)
             raise
         finally:
             self.rc.end_run()
@@ -474,6 +478,18 @@ class Role(Asks, Records, Declared):
         now = running.get()
         return now if now is not None and now.owner is self else None
 
+    def _next_session(self) -> str:
+        """The number of a new conversation: of the role's, or of those of the running action.
+
+        The second in the third run of an action is "3/2", whatever happens beside it.
+        """
+        now = self._now()
+        if now is not None:
+            now.sessions += 1
+            return f"{now.path}/{now.sessions}"
+        self.rc.sessions += 1
+        return str(self.rc.sessions)
+
     def _log_now(self) -> Log:
         now = self._now()
         if now is not None:
@@ -587,18 +603,19 @@ class Role(Asks, Records, Declared):
         recording.add_note(error, self.name, now.action)
 
     def _left_by(self, now: Running) -> dict[str, Any] | None:
-        """What an action leaves besides its result: new conversations, changed attributes."""
+        """What an action leaves besides its result: the attributes that it changed."""
         if now.before is None:
             return None
         mine, its = now.before
         left: dict[str, Any] = {}
-        if self.rc.sessions > self.rc.sessions_recorded:
-            left["sessions"] = self.rc.sessions
         if changed := _left.changes(self.__dict__, mine):
             left["role"] = changed
         if changed := _left.changes(now.action.__dict__, its):
             left["action"] = changed
         return left or None
+
+    async def _in_time(self, now: Running) -> None:
+        await crossing.in_time(self, now)
 
     async def _allow(self, now: Running) -> None:
         await approving.allow(self, now)

@@ -15,8 +15,9 @@ from rolecraft.actions._left import put_back
 from rolecraft.actions.action import Action
 from rolecraft.errors import NotRestorable, OutcomeUnknown
 from rolecraft.messages import Message
+from rolecraft.roles import crossing
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.past import recorded_error
+from rolecraft.trajectories.nesting import is_failure
 from rolecraft.trajectories.values import decode_value, encode_value, model_type, subclass_at
 
 if TYPE_CHECKING:
@@ -70,18 +71,18 @@ def serve(role: Role, now: Running) -> Any:
     end = past.end
     now.left = end.data["ends"] if isinstance(end.data.get("ends"), dict) else None
     if now.left is not None:
-        role.rc.sessions = max(role.rc.sessions, now.left.get("sessions", 0))
         put_back(role, now.left.get("role", {}))
         put_back(now.action, now.left.get("action", {}))
     if end.kind == "message":
         role.rc.ending = now
         return replace(message_of(end), id="")
+    crossing.count(role._budget, end)
     now.log.add(_copy(end, numbers, now))
     raised = end
     if "raised" in end.data:  # an action within it has recorded the exception
-        raised = next(event for event in reversed(past.inside) if event.kind in ("error", "limit"))
+        raised = next(event for event in reversed(past.inside) if is_failure(event))
     if raised is not end or end.kind in ("error", "limit") or end.data.get("ok") is False:
-        error = recorded_error(raised)
+        error = crossing.read_reached(raised)
         role._note_failure(now, error)
         raise error
     return now.action._result_of(end)
@@ -104,11 +105,12 @@ def _again(role: Role, now: Running, event: Event, numbers: dict[int, int]) -> i
             f"`run`, and the actions {event.data['actions']} cannot be made again from the record. "
             f"Swap in `_act` (role code runs again), or give these actions plain fields."
         )
+    elif event.kind == "limit":
+        crossing.count(role._budget, event)
     elif event.kind == "model_call":
         budget = role._budget
         if budget is not None and event.usage is not None:
             budget.count(event.usage)
-        role.rc.session_recorded(str(event.data.get("session", "")))
     return now.log.add(_copy(event, numbers, now))
 
 

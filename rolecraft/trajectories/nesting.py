@@ -11,6 +11,15 @@ if TYPE_CHECKING:
 
 STARTS = frozenset({"action", "tool_call"})
 _ENDS = frozenset({"action_result", "tool_result", "error", "limit"})
+_GOES_ON = frozenset({"more_room", "use_model"})
+"""What may be decided at a limit so that the turn goes on."""
+
+
+def is_failure(event: Event) -> bool:
+    """Whether an event says that something was raised: an error, or a limit that was kept."""
+    if event.kind == "limit":
+        return event.data.get("decision") not in _GOES_ON
+    return event.kind == "error"
 
 
 def may_end(event: Event) -> bool:
@@ -18,6 +27,8 @@ def may_end(event: Event) -> bool:
 
     What an action says last ends it (`ends`); there is an `action_result` if it says nothing.
     """
+    if event.kind == "limit":
+        return is_failure(event)
     return event.kind in _ENDS or (event.kind == "message" and "ends" in event.data)
 
 

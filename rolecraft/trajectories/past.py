@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from rolecraft.errors import LimitReached
 from rolecraft.trajectories.codec import encode_key, encode_line
 from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.nesting import is_failure
 from rolecraft.trajectories.runs import ActionRun, Placed, action_runs, places
 
 
@@ -21,6 +22,9 @@ class RecordedCall(NamedTuple):
 
     event: Event
     reasoning: str
+    before: tuple[Event, ...] = ()
+    after: tuple[Event, ...] = ()
+    """Limits that were crossed before and after it, and what was decided."""
 
 
 class PastRun:
@@ -43,13 +47,16 @@ class PastRun:
         self._runs: dict[tuple[str, str], ActionRun] = {}
         self._calls: dict[str, deque[RecordedCall]] = {}
         self._failures: dict[str, deque[Event]] = {}
+        self._refusals: dict[str, deque[Event]] = {}
         committed = list(places(known))
         self._runs.update(action_runs(committed))
         for key, calls in _calls(committed).items():
             self._calls[key] = deque(calls)
         for event in known:
-            if event.kind in ("error", "limit"):
+            if is_failure(event):
                 self._failures.setdefault(event.role, deque()).append(event)
+            if event.kind == "limit" and _ended_call(event):
+                self._refusals.setdefault(event.data["session"], deque()).append(event)
         self._add_pending(pending)
 
     def _add_pending(self, pending: Sequence[Sequence[Placed]]) -> None:
@@ -81,9 +88,28 @@ class PastRun:
                 if found:
                     found.popleft()
         for event in (*run.inside, run.end):
-            left = self._failures.get(run.role)
-            if event is not None and left and event is left[0]:
-                left.popleft()
+            session = event.data.get("session") if event is not None else None
+            for left in (self._failures.get(run.role), self._refusals.get(str(session))):
+                if event is not None and left and event is left[0]:
+                    left.popleft()
+
+    def refusal(self, session: str) -> Event | None:
+        """The next crossed limit for which a call of this conversation was not made, or not ended.
+
+        Each is given once, when no answer is there any more.
+        """
+        left = self._refusals.get(session)
+        if not left:
+            return None
+        event = left.popleft()
+        self.given(event)
+        return event
+
+    def given(self, failure: Event) -> None:
+        """A failure was raised again, so it is not the next one any more."""
+        left = self._failures.get(failure.role)
+        if left and left[0] is failure:
+            left.popleft()
 
     def failure(self, role: str) -> Event | None:
         """The next recorded failure of a role; each is given once."""
@@ -129,14 +155,31 @@ def _progress(run: ActionRun) -> tuple[bool, int]:
 def _calls(placed: Sequence[Placed]) -> dict[str, list[RecordedCall]]:
     found: dict[str, list[RecordedCall]] = {}
     last: tuple[str, Event] | None = None
+    keys: dict[str, str] = {}
+    before: dict[str, tuple[Event, ...]] = {}
     for event, _, _ in placed:
         if event.kind == "model_call" and "session" in event.data:
             key = _question(event.data)
-            found.setdefault(key, []).append(RecordedCall(event, ""))
+            call = RecordedCall(event, "", before.pop(event.data["session"], ()))
+            found.setdefault(key, []).append(call)
             last = key, event
+            keys[event.data["session"]] = key
         elif event.kind == "thought" and last is not None and event.cause == last[1].seq:
-            found[last[0]][-1] = RecordedCall(last[1], event.content)
+            found[last[0]][-1] = found[last[0]][-1]._replace(reasoning=event.content)
+        elif event.kind == "limit" and "session" in event.data and not _ended_call(event):
+            session = event.data["session"]
+            if event.data.get("when") != "after":
+                before[session] = (*before.get(session, ()), event)
+            elif session in keys:
+                call = found[keys[session]][-1]
+                found[keys[session]][-1] = call._replace(after=(*call.after, event))
     return found
+
+
+def _ended_call(event: Event) -> bool:
+    """Whether a call was not made, or not ended, because of a crossed limit."""
+    data = event.data
+    return "session" in data and is_failure(event) and data.get("when") != "after"
 
 
 def _question(data: dict[str, Any]) -> str:

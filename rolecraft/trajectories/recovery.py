@@ -25,6 +25,7 @@ from rolecraft.trajectories.codec import (
     parse_line,
 )
 from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.nesting import is_failure
 from rolecraft.trajectories.runs import Placed, ends_run, places
 from rolecraft.trajectories.trajectory import Trajectory, stop_reason_of
 
@@ -109,10 +110,10 @@ def split(trajectory: str, about: dict[str, Any], events: Sequence[Event]) -> Ke
                 break
         if stop is not None:
             cut = min(cut, len(events) - 1)
-            while cut and events[cut - 1].kind in ("error", "limit") and not events[cut - 1].role:
+            while cut and is_failure(events[cut - 1]) and not events[cut - 1].role:
                 cut -= 1
     tail = [placed for placed in places(events) if placed.event.seq >= cut]
-    failed = next((p.event for p in reversed(tail) if p.event.kind in ("error", "limit")), None)
+    failed = next((p.event for p in reversed(tail) if is_failure(p.event)), None)
     return Kept(
         trajectory,
         about,
@@ -148,7 +149,7 @@ def _unfinished(tail: Sequence[Placed]) -> list[Placed]:
 
 
 def _is_failure(event: Event, path: str) -> bool:
-    if event.kind in ("error", "limit"):
+    if is_failure(event):
         return not path or ends_run(event)
     if event.kind == "action_result":
         return "raised" in event.data or "cancelled" in event.data

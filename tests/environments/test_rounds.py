@@ -314,8 +314,18 @@ async def test_a_limit_stops_before_the_call_that_would_cross_it() -> None:
     assert len(model.calls) == 2
     assert (caught.value.limit, caught.value.allowed) == ("calls", 2)
     (limit,) = env.trajectory.of("limit")
-    said_of_it = {"limit": "calls", "allowed": 2, "used": 2, "action": "Ask"}
-    assert limit.data == {**said_of_it, "ends": {"sessions": 3}}  # the third was opened
+    assert limit.data == {
+        "limit": "calls",
+        "allowed": 2,
+        "used": 2,
+        "needed": 1,
+        "doing": "a call of 'scripted'",
+        "when": "before",
+        "decision": "raise",
+        "session": "Ann/3",
+        "action": "Ask",
+        "ends": {"sessions": 3},  # the third was opened
+    }
     assert (limit.role, env.trajectory.events[limit.cause].data["action"]) == ("Ann", "Ask")
     assert list(env.trajectory.of("error")) == []
 
