@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from rolecraft import Action, Environment, Message, Role, ScriptedModel, Team, Trajectory
 from rolecraft.actions.failed import failed
 from rolecraft.errors import InvalidAnswer, PlanAbandoned, UsageError
-from rolecraft.models import FunctionModel
+from rolecraft.models import FunctionModel, ModelCall
 from rolecraft.models.human import HumanModel, Question
 from rolecraft.roles.planning import Plan, PlannedStep, Planning, Step, _planned
 from rolecraft.trajectories.codec import encode_event
@@ -416,3 +418,49 @@ async def test_a_planned_run_is_replayed_and_recovered_without_asking_anybody_ag
 
 def encoded(trajectory: Trajectory) -> list[bytes]:
     return [encode_event(event) for event in trajectory.events if event.kind != "resume"]
+
+
+class Work(Action):
+    """Do something, unless it cannot be done."""
+
+    async def run(self, history: Any) -> str | Message:
+        doing = history[-1].content
+        return failed("not today") if doing.endswith("!") else f"did {doing}"
+
+
+@given(st.data())
+def test_whatever_the_model_plans_anew_nothing_finished_is_done_again(
+    data: st.DataObject,
+) -> None:
+    """Failing steps (`!`), repeated steps, new ones: in any order, with any dependencies."""
+    finished: list[str] = []
+    names = iter(f"step{number}" for number in range(1000))
+
+    def write(call: ModelCall) -> str:
+        new = [next(names) for _ in range(data.draw(st.integers(1, 4)))]
+        steps = []
+        for index, name in enumerate(new):
+            before = [*finished, *new[:index]]
+            after = data.draw(st.lists(st.sampled_from(before), unique=True)) if before else []
+            fails = data.draw(st.sampled_from(["", "", "", "!"]))
+            steps.append(step("Work", name, *after, do=f"{name}{fails}"))
+        again = [step("Work", name, do=name) for name in finished if data.draw(st.booleans())]
+        return plan(*data.draw(st.permutations([*steps, *again])))
+
+    class Watched(Role):
+        async def _act(self) -> Message | None:
+            message = await super()._act()
+            assert message is not None
+            if message.content.startswith("did "):
+                finished.append(message.content.removeprefix("did "))
+            return message
+
+    role = Watched(
+        actions=[Work],
+        react_mode="plan_and_act",
+        model=FunctionModel(write),
+        planning=Planning(changes=3),
+    )
+    with contextlib.suppress(PlanAbandoned):
+        asyncio.run(role.run("go"))
+    assert len(finished) == len(set(finished))
