@@ -161,7 +161,7 @@ def _summary(
 
     output.say(trajectory.id, style="bold")
     if task := task_of(trajectory):
-        output.say(task if len(task) < 1000 else shorten(task, 1000))
+        output.say(task if len(task) <= 400 else shorten(task, 400))
     output.say(
         f"Stopped: {trajectory.stop_reason or 'the record does not say'}; "
         f"{count(len(trajectory.events), 'event')}, "

@@ -14,12 +14,15 @@ from rolecraft.viewer.reading import (
     count,
     described_roles,
     ordered,
+    shorten,
     task_of,
 )
 from rolecraft.viewer.sequence import anchor, sequence_diagram
 from rolecraft.viewer.states import state_figure
 
 _MACHINES_AT_ONCE = 8
+_LONG_TASK = 600
+"""In characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +135,7 @@ def trajectory_page(
         element(
             "main",
             element("h1", trajectory.id),
-            element("p", task, class_="lead text") if task else None,
+            _task(task) if task else None,
             _facts(facts),
             *_problems(trajectory),
             element("h2", "Who took part"),
@@ -156,6 +159,17 @@ def _facts(facts: Iterable[tuple[str, str]]) -> Markup:
         "dl",
         *(element("div", element("dt", what), element("dd", value)) for what, value in facts),
         class_="facts",
+    )
+
+
+def _task(task: str) -> Markup:
+    """The task as it is; a long one folds away behind its beginning."""
+    if len(task) <= _LONG_TASK:
+        return element("p", task, class_="lead text")
+    return element(
+        "details",
+        element("summary", f"{shorten(task, 200)} ({len(task):,} characters)", class_="lead"),
+        element("p", task, class_="text"),
     )
 
 

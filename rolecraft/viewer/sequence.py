@@ -16,6 +16,8 @@ MAX_STEPS = 10_000
 """A page with more is slow in a browser; the page says how many are left out."""
 _FOLD = 600
 """Texts longer than this, in characters, fold away behind their beginning."""
+_SHORT = 40
+"""A run of fewer steps can be read as it is."""
 _LONG = 300
 """A run of more steps is shown with its messages only, at first."""
 _NARROW = 6
@@ -72,9 +74,9 @@ def anchor(seq: int) -> str:
 
 
 def _messages_only(shown: Sequence[Step]) -> Markup | None:
-    """A box to tick, unless there is nothing that it would leave out."""
+    """A box to tick, unless the run is short or there is nothing that it would leave out."""
     messages = sum(step.kind == "message" for step in shown)
-    if messages in (0, len(shown)):
+    if len(shown) <= _SHORT or messages in (0, len(shown)):
         return None
     text = f" only the {messages:,} messages of {len(shown):,} steps, and what failed"
     box = element("input", type="checkbox", checked=len(shown) > _LONG)

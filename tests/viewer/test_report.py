@@ -191,6 +191,13 @@ def test_a_page_has_what_each_role_did_and_what_it_cost(read_html):
     assert "svg" in document.tags
 
 
+def test_a_long_task_folds_away_and_is_still_whole(read_html):
+    task = "Write a game.\n" * 100
+    document = read_html(trajectory_page(Trajectory("t", {"task": {"prompt": task}})))
+    assert "details" in document.tags
+    assert task in document.text
+
+
 def test_the_states_of_many_roles_fold_away(read_html):
     events = [
         Event("action", role=f"R{seq}", data={"action": "Draft"}, seq=seq) for seq in range(20)
