@@ -34,7 +34,7 @@ class Framework(NamedTuple):
     """What a program that uses it imports."""
     measures: tuple[str, ...] = ("new", "turn", "exchange")
     records: bool = False
-    """Also measured with 100,000 messages, all of them recorded."""
+    """Also measured with 100,000 messages, of two roles and of 200, all of them recorded."""
 
 
 YARDSTICK = Framework(
@@ -71,12 +71,17 @@ COLUMNS = {
     "new_us": "new agent us",
     "new_kib": "KiB per agent",
     "turn_us": "turn us",
+    "limited_turn_us": "with limits us",
+    "timed_turn_us": "with a time limit us",
+    "tool_turn_us": "one-tool turn us",
     "exchange_100_us": "us/msg of 100",
     "exchange_1000_us": "us/msg of 1,000",
     "exchange_1000_s": "1,000 msgs s",
     "growth": "growth",
     "long_s": "100,000 msgs s",
     "long_mib": "100,000 msgs MiB",
+    "crowd_s": "200 roles s",
+    "crowd_mib": "200 roles MiB",
 }
 
 
@@ -126,8 +131,9 @@ def measure_once(frameworks: list[Framework], results: dict[str, dict[str, Any]]
     """100,000 messages take long enough to even out the noise by themselves."""
     for framework in frameworks:
         if framework.records:
-            say(f"{framework.name}: 100,000 messages")
+            say(f"{framework.name}: 100,000 messages, of two roles and of 200")
             results[framework.name] |= child("long_run", framework.name)
+            results[framework.name] |= child("crowd", framework.name)
 
 
 def child(*words: str) -> dict[str, float]:
@@ -167,10 +173,14 @@ def check(results: dict[str, dict[str, Any]]) -> list[Gate]:
         Gate("new role, us", ours["new_us"], 50 * scale),
         Gate("new role, KiB", ours["new_kib"], 5),
         Gate("turn, us", ours["turn_us"], 60 * scale),
+        Gate("turn with limits, times one without", ours["limited_turn_us"] / ours["turn_us"], 1.3),
+        Gate("one-tool turn, us", ours["tool_turn_us"], 250 * scale),
         Gate("1,000 messages, s", ours["exchange_1000_s"], 0.3 * scale),
         Gate("cost per message, 1,000 against 100", ours["growth"], 1.2),
         Gate("100,000 messages, s", ours["long_s"], 40 * scale),
         Gate("100,000 messages, MiB", ours["long_mib"], 150),
+        Gate("100,000 messages of 200 roles, s", ours["crowd_s"], 60 * scale),
+        Gate("100,000 messages of 200 roles, MiB", ours["crowd_mib"], 300),
     ]
 
 

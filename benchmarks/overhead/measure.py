@@ -3,11 +3,14 @@
     python measure.py imports "import rolecraft"
     python measure.py turn autogen
 
-A framework's part, `with_NAME.py`, has three things, all with a stub model in the process:
+A framework's part, `with_NAME.py`, has these, all with a stub model in the process:
 
     new()                       a new agent with one action or tool
     await turn()                one turn of a ready agent, without a tool, in a new conversation
+    await tool_turn()           one in which the model calls a tool, gets its result, and answers
     await exchange(messages)    two agents answer each other; the number of messages there were
+
+and ours `limited_turn`, `timed_turn` and `crowd` besides.
 """
 
 from __future__ import annotations
@@ -58,13 +61,19 @@ def new(part: Any) -> dict[str, float]:
 
 
 def turn(part: Any) -> dict[str, float]:
-    """Microseconds of a turn."""
+    """Microseconds of a turn, of every kind that the framework's part has."""
+    kinds = ("turn", "limited_turn", "timed_turn", "tool_turn")
+    return {
+        f"{kind}_us": seconds_of(getattr(part, kind)) * 1e6 for kind in kinds if hasattr(part, kind)
+    }
 
+
+def seconds_of(action: Callable[[], Awaitable[object]]) -> float:
     async def measure() -> float:
-        await part.turn()  # what is built lazily is built here
-        return await batches_of(part.turn)
+        await action()  # what is built lazily is built here
+        return await batches_of(action)
 
-    return {"turn_us": asyncio.run(measure()) * 1e6}
+    return asyncio.run(measure())
 
 
 def exchange(part: Any) -> dict[str, float]:
@@ -95,6 +104,20 @@ def long_run(part: Any) -> dict[str, float]:
 
     seconds, memory = asyncio.run(measure())
     return {"long_s": seconds, "long_mib": memory}
+
+
+def crowd(part: Any) -> dict[str, float]:
+    """Seconds and peak memory (MiB) of 200 roles that exchange 100,000 addressed messages."""
+
+    async def measure() -> tuple[float, float]:
+        await part.crowd(200, 1000)
+        gc.collect()
+        memory, start = peak_mib(), time.perf_counter()
+        assert await part.crowd(200, 100_000) == 100_000
+        return time.perf_counter() - start, peak_mib() - memory
+
+    seconds, memory = asyncio.run(measure())
+    return {"crowd_s": seconds, "crowd_mib": memory}
 
 
 async def best_of(part: Any, messages: int, most: int) -> float:
@@ -150,6 +173,12 @@ if __name__ == "__main__":
     if what == "imports":
         result = imports(of)
     else:
-        measures = {"new": new, "turn": turn, "exchange": exchange, "long_run": long_run}
+        measures = {
+            "new": new,
+            "turn": turn,
+            "exchange": exchange,
+            "long_run": long_run,
+            "crowd": crowd,
+        }
         result = measures[what](importlib.import_module(f"with_{of}"))
     print(json.dumps(result))

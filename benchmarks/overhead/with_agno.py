@@ -30,6 +30,15 @@ class Stub(Model):
         return response
 
 
+class CallThenAnswer(Stub):
+    async def ainvoke(self, *args: Any, **options: Any) -> ModelResponse:
+        if options["messages"][-1].role == "tool":
+            return ModelResponse(role="assistant", content="ok")
+        function = {"name": "act", "arguments": '{"text": "hi"}'}
+        calls = [{"id": "1", "type": "function", "function": function}]
+        return ModelResponse(role="assistant", tool_calls=calls)
+
+
 async def act(text: str) -> str:
     """Do it."""
     return text
@@ -37,6 +46,7 @@ async def act(text: str) -> str:
 
 STUB = Stub(id="stub")
 READY = Agent(model=STUB, telemetry=False)
+WITH_TOOL = Agent(model=CallThenAnswer(id="stub"), tools=[act], telemetry=False)
 
 
 def new() -> object:
@@ -45,6 +55,12 @@ def new() -> object:
 
 async def turn() -> None:
     await READY.arun("hi")
+
+
+async def tool_turn() -> None:
+    said = await WITH_TOOL.arun("hi")
+    assert said.content == "ok"
+    assert len(said.tools) == 1
 
 
 async def exchange(messages: int) -> int:

@@ -7,10 +7,11 @@ from typing import Any
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat
-from autogen_core import CancellationToken
+from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import (
     ChatCompletionClient,
     CreateResult,
+    FunctionExecutionResultMessage,
     ModelFamily,
     ModelInfo,
     RequestUsage,
@@ -55,6 +56,16 @@ class Stub(ChatCompletionClient):
         )
 
 
+class CallThenAnswer(Stub):
+    async def create(self, messages: Any, **options: Any) -> CreateResult:
+        if isinstance(messages[-1], FunctionExecutionResultMessage):
+            return await super().create(messages)
+        calls = [FunctionCall(id="1", name="act", arguments='{"text": "hi"}')]
+        return CreateResult(
+            finish_reason="function_calls", content=calls, usage=USAGE, cached=False
+        )
+
+
 async def act(text: str) -> str:
     """Do it."""
     return text
@@ -63,6 +74,9 @@ async def act(text: str) -> str:
 STUB = Stub()
 TOKEN = CancellationToken()
 READY = AssistantAgent("ready", model_client=STUB)
+WITH_TOOL = AssistantAgent(
+    "tool", model_client=CallThenAnswer(), tools=[act], reflect_on_tool_use=True
+)
 
 
 def new() -> object:
@@ -72,6 +86,12 @@ def new() -> object:
 async def turn() -> None:
     await READY.run(task="hi")
     await READY.on_reset(TOKEN)
+
+
+async def tool_turn() -> None:
+    said = await WITH_TOOL.run(task="hi")
+    assert said.messages[-1].content == "ok"
+    await WITH_TOOL.on_reset(TOKEN)
 
 
 async def exchange(messages: int) -> int:
