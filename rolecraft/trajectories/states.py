@@ -54,7 +54,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class StateMachine:
-    """What a role did, as states and the transitions between them, in order of appearance."""
+    """What a role did: the states in the order in which it entered them, and the ways between."""
 
     role: str
     states: tuple[State, ...]
@@ -180,7 +180,8 @@ class _Track:
 
     def __init__(self, role: str, declared: Sequence[str]) -> None:
         self._role = role
-        self._entered: dict[str, int] = dict.fromkeys(declared, 0)
+        self._declared = dict.fromkeys(declared)
+        self._entered: dict[str, int] = {}
         self._failed: Counter[str] = Counter()
         self._ways: dict[tuple[str | None, str | None], list[Any]] = {}
         self._at: str | None = None
@@ -202,8 +203,7 @@ class _Track:
 
     def swap(self, names: tuple[str, ...]) -> None:
         self._swaps.append(names)
-        for name in names:
-            self._entered.setdefault(name, 0)
+        self._declared |= dict.fromkeys(names)
 
     def _go(self, state: str | None) -> None:
         way = self._ways.setdefault((self._at, state), [0, []])
@@ -213,9 +213,11 @@ class _Track:
         self._at = state
 
     def machine(self) -> StateMachine:
+        never = dict.fromkeys((name for name in self._declared if name not in self._entered), 0)
+        states = (self._entered | never).items()
         return StateMachine(
             self._role,
-            tuple(State(name, n, self._failed[name]) for name, n in self._entered.items()),
+            tuple(State(name, count, self._failed[name]) for name, count in states),
             tuple(Transition(*ends, n, tuple(swaps)) for ends, (n, swaps) in self._ways.items()),
         )
 

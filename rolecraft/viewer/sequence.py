@@ -20,7 +20,7 @@ _SHORT = 40
 """A run of fewer steps can be read as it is."""
 _LONG = 300
 """A run of more steps is shown with its messages only, at first."""
-_NARROW = 6
+_NARROW = 8
 """So many lanes fit on a page beside each other."""
 
 
