@@ -106,6 +106,7 @@ def asked(role: Role, session: Session, call: Call) -> Completion | None:
         if env.past.strict:
             session.place.close()
             raise _no_answer(role, session, call, env)
+        crossing.again(role, session.place, env.past.granted(session.id))
         return None
     crossing.again(role, session.place, past.before)
     session.crossed_after = past.after

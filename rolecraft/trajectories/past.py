@@ -48,10 +48,12 @@ class PastRun:
         self._calls: dict[str, deque[RecordedCall]] = {}
         self._failures: dict[str, deque[Event]] = {}
         self._refusals: dict[str, deque[Event]] = {}
+        self._granted: dict[str, list[Event]] = {}
         committed = list(places(known))
         self._runs.update(action_runs(committed))
         for key, calls in _calls(committed).items():
             self._calls[key] = deque(calls)
+        self._granted.update(_granted(committed))
         for event in known:
             if is_failure(event):
                 self._failures.setdefault(event.role, deque()).append(event)
@@ -66,6 +68,7 @@ class PastRun:
                 other = self._runs.get(key)
                 if other is None or (_progress(run) > _progress(other)):
                     self._runs[key] = run
+            self._granted.update(_granted(attempt))
             for name, calls in _calls(attempt).items():
                 best[name] = max(best.get(name, []), calls, key=len)
         for name, calls in best.items():
@@ -104,6 +107,10 @@ class PastRun:
         event = left.popleft()
         self.given(event)
         return event
+
+    def granted(self, session: str) -> tuple[Event, ...]:
+        """What was decided about a call of this conversation that was cut off after it."""
+        return tuple(self._granted.pop(session, ()))
 
     def given(self, failure: Event) -> None:
         """A failure was raised again, so it is not the next one any more."""
@@ -173,6 +180,20 @@ def _calls(placed: Sequence[Placed]) -> dict[str, list[RecordedCall]]:
             elif session in keys:
                 call = found[keys[session]][-1]
                 found[keys[session]][-1] = call._replace(after=(*call.after, event))
+    return found
+
+
+def _granted(placed: Sequence[Placed]) -> dict[str, list[Event]]:
+    """By conversation: the decisions after which a call went on whose answer is not recorded."""
+    found: dict[str, list[Event]] = {}
+    for event, _, _ in placed:
+        session = str(event.data.get("session", ""))
+        if event.kind == "model_call":
+            found.pop(session, None)
+        elif session and event.kind == "limit" and not is_failure(event):
+            if event.data.get("when") == "after":
+                continue
+            found.setdefault(session, []).append(event)
     return found
 
 
