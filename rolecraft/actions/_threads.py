@@ -44,7 +44,10 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
     """What `function(**arguments)` returns or raises, without blocking the event loop."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    jobs = _idle.pop() if _idle else _new_thread()
+    try:
+        jobs = _idle.pop()
+    except IndexError:
+        jobs = _new_thread()
     call = _Call(function, loop)
     context = copy_context()
     context.run(_call.set, call)

@@ -40,12 +40,14 @@ _PAGES = 100
 class McpTool(ToolAction):
     """A tool of an MCP server. `mcp_tools` makes these."""
 
+    server: _Server
+
     def __init__(self, server: _Server, listed: ServerTool, **fields: Any) -> None:
         # Servers may use dots and slashes in names; chat APIs do not take them.
-        super().__init__(name=re.sub(r"[^A-Za-z0-9_-]", "_", listed.name)[:64], **fields)
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", listed.name)[:64]
+        super().__init__(name=name, server=server, **fields)
         self.desc = self.desc or listed.description or listed.title or ""
         self._parameters = listed.input_schema
-        self._server = server
         self._listed_as = listed.name
 
     async def run(self, /, **arguments: Any) -> Any:
@@ -54,7 +56,7 @@ class McpTool(ToolAction):
         Raises `ToolError` for what the server calls an error, `ToolServerError` if it gives no
         answer, `UsageError` after the `async with` of `mcp_tools` has ended.
         """
-        return await self._server.call(self._listed_as, arguments)
+        return await self.server.call(self._listed_as, arguments)
 
 
 @asynccontextmanager
@@ -162,9 +164,7 @@ class _Server:
         await asyncio.wait([self._task])
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
             # Whoever called a tool since has heard of it.
-            log.warning(
-                f"The connection to the tool server `{self.name}` broke: {_cause(error)}"
-            )
+            log.warning(f"The connection to the tool server `{self.name}` broke: {_cause(error)}")
 
     async def _hold(self, listed: asyncio.Future[list[ServerTool]], **how: Any) -> None:
         from mcp import Client

@@ -100,13 +100,15 @@ class FunctionTool(ToolAction, Generic[P, R]):
     Its address, as the `cause_by` of a message or in a role's `watch`, is the function's.
     """
 
+    function: Callable[P, R]
+
     def __init__(
         self, function: Callable[P, R], *, scope: Mapping[str, Any] | None = None, **fields: Any
     ) -> None:
         if not callable(function) or inspect.isclass(function):
             raise UsageError(f"`@tool` makes a tool of a function, got {function!r}.")
         name = fields.pop("name", "") or getattr(function, "__name__", "")
-        super().__init__(name=name, **fields)
+        super().__init__(name=name, function=function, **fields)
         code = inspect.unwrap(function)
         if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
             raise UsageError(f"Tool `{name}` yields; it must return its result at once.")
@@ -115,7 +117,6 @@ class FunctionTool(ToolAction, Generic[P, R]):
         self._signature = read_signature(function, name, scope or {})
         self._parameters = self._signature.parameters
         self.desc = self.desc or self._signature.description
-        self.function = function
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -10,9 +10,9 @@ from contextvars import ContextVar
 
 import pytest
 
-from rolecraft import Action, Message, Role
+from rolecraft import Action, Message, Role, Team
 from rolecraft.actions import idempotency_key, tool
-from rolecraft.errors import ActionTimeout, BadToolCall, UsageError
+from rolecraft.errors import ActionTimeout, BadToolCall, NotRestorable, UsageError
 from rolecraft.trajectories import Trajectory
 
 
@@ -268,3 +268,20 @@ async def test_a_tool_cancelled_half_way_is_recorded_as_cancelled(sync: bool) ->
     (end,) = (event for event in role.trajectory.events if event.cause == called.seq)
     assert (end.kind, end.data["cancelled"]) == ("action_result", True)
     assert isinstance(await Role(actions=[look_around]).run("again"), Message)
+
+
+# --- with other parts -------------------------------------------------------------------------
+
+
+async def test_a_list_of_tools_that_an_action_swapped_in_is_not_guessed_from_the_record() -> None:
+    """A function cannot be had back from a file: the replay says so, and what to do."""
+
+    class Swap(Action):
+        async def run(self) -> str:
+            self.role.set_actions([look_around])
+            return "swapped"
+
+    team = Team([Role(name="Ann", actions=[Swap])])
+    run = await team.run("go")
+    with pytest.raises(NotRestorable, match=r"\['look_around'\] cannot be made again"):
+        await team.replay(run)

@@ -156,7 +156,7 @@ async def test_tools_beside_actions_are_for_the_action_that_uses_them() -> None:
 async def test_tools_can_be_given_set_and_changed_while_the_role_runs() -> None:
     """The next call of the model offers what the role has then."""
 
-    @tool
+    @tool(repeat="freely")
     def shelf(here: Action) -> str:
         """Open the shelf."""
         here.role.tools = [*here.role.tools, lookup]

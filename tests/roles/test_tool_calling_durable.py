@@ -137,3 +137,28 @@ async def test_a_call_that_must_not_be_done_twice_is_asked_about(tmp_path: Path)
     with pytest.raises(OutcomeUnknown, match="Action 'pay' of role 'Ann' was under way"):
         await team().recover(journal)
     assert not done
+
+
+@tool(repeat="freely")
+def open_shelf(here: Action) -> str:
+    """Changes this process only, so it is done again also where it was complete."""
+    here.role.tools = [open_shelf, store]
+    return "open"
+
+
+async def test_a_tool_that_changes_the_roles_tools_does_so_again(tmp_path: Path) -> None:
+    def shelf_team(journal: Path | None = None) -> Team:
+        answers = [
+            Completion(text="", tool_calls=[ToolCall("open_shelf", {}, "1")]),
+            Completion(text="", tool_calls=[ToolCall("store", {"text": "c"}, "2")]),
+            Completion(text="Done."),
+        ]
+        model = FunctionModel(lambda call: answers[len(call.messages) // 2])
+        return Team([Role(name="Ann", tools=[open_shelf], model=model)], journal=journal)
+
+    whole = await shelf_team(tmp_path / "whole.jsonl").run("go")
+    lines = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    for cut in range(2, len(lines)):
+        journal = tmp_path / f"{cut}.jsonl"
+        journal.write_bytes(b"".join(lines[:cut]))
+        assert encoded(await shelf_team().recover(journal)) == encoded(whole)
