@@ -55,6 +55,9 @@ Schedule = Literal[
 
 NO_RECEIVER_NEEDED = frozenset({ALL, NOBODY, SELF, USER})
 
+Receivers = dict[int, Role]
+"""Roles by their place in the order in which they were added."""
+
 
 class Environment:
     """Roles that hear each other.
@@ -118,7 +121,10 @@ class Environment:
         self.heard_at: dict[str, int] = {}
         """In the `free` schedule: after how many turns each message was delivered."""
         self._models: dict[str, Model] = {}
-        self._routes: dict[str, list[Role]] = {}
+        self._routes: dict[str, Receivers] = {}
+        """Who watches what caused a message."""
+        self._addressees: dict[str, Receivers] = {}
+        """Who has an address. Like the routes it is made on first use, and anew after a change."""
         self._recorder: Recorder | None = None
         self._journal: Journal | None = None
         self.on_delta: Callable[[str, str, str], None] | None = None
@@ -245,29 +251,41 @@ class Environment:
         if message.send_to <= NO_RECEIVER_NEEDED:
             return
         for address in sorted(message.send_to - NO_RECEIVER_NEEDED):
-            if not any(address in role.addresses for role in self.roles.values()):
+            if address not in self._addresses():
                 known = [*self.roles, ALL, NOBODY, SELF, USER]
                 raise UnknownName("Receiver", address, known)
 
     def rewatch(self) -> None:
         self._routes.clear()
+        self._addressees.clear()
 
-    def _receivers(self, message: Message) -> Sequence[Role]:
+    def _receivers(self, message: Message) -> Iterable[Role]:
+        """Who hears a message, in the order of roles. Costs as much as there are receivers."""
         send_to = message.send_to
-        watchers: Sequence[Role] = ()
-        if ALL in send_to:
-            if message.cause_by not in self._routes:
-                self._routes[message.cause_by] = [
-                    role for role in self.roles.values() if message.cause_by in role.rc.watch
-                ]
-            watchers = self._routes[message.cause_by]
-        if send_to <= NO_RECEIVER_NEEDED:
-            return watchers
-        return [
-            role
-            for role in self.roles.values()
-            if role in watchers or not send_to.isdisjoint(role.addresses)
-        ]
+        found = self._watchers(message.cause_by) if ALL in send_to else {}
+        if not send_to <= NO_RECEIVER_NEEDED:
+            addresses = self._addresses()
+            for address in send_to:
+                if address in addresses:
+                    found = {**found, **addresses[address]}
+            found = dict(sorted(found.items()))
+        return found.values()
+
+    def _watchers(self, cause_by: str) -> Receivers:
+        if cause_by not in self._routes:
+            self._routes[cause_by] = {
+                place: role
+                for place, role in enumerate(self.roles.values())
+                if cause_by in role.rc.watch
+            }
+        return self._routes[cause_by]
+
+    def _addresses(self) -> dict[str, Receivers]:
+        if not self._addressees:
+            for place, role in enumerate(self.roles.values()):
+                for address in role.addresses:
+                    self._addressees.setdefault(address, {})[place] = role
+        return self._addressees
 
     # --- rounds ------------------------------------------------------------------------------
 
@@ -534,7 +552,7 @@ class Environment:
         self.__dict__.update(self._beginning)
         self.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, past=None)
         self.budget = Budget(self.limits) if self.limits is not None else None
-        self._routes = {}
+        self.rewatch()
         for role in roles:
             role.rc.env = role.rc.log = None
             role.reset()
@@ -552,7 +570,7 @@ class Environment:
                 env.__dict__[name] = copy.copy(value)
         env.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, roles={})
         env.budget = Budget(env.limits) if env.limits is not None else None
-        env._routes, env._beginning, env.past, env._acting = {}, None, None, set()
+        env._beginning, env.past, env._acting = None, None, set()
         for role in self.roles.values():
             env.add_role((role.rc.first or Beginning.of(role)).role())
         return env
