@@ -27,6 +27,7 @@ from rolecraft.errors import (
     UsageError,
 )
 from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, as_message
+from rolecraft.models.resolve import HUMAN
 from rolecraft.roles import (
     _replies,
     approving,
@@ -77,6 +78,8 @@ class Role(Asks, Records, Declared):
     watch: Sequence[type[Action] | str] | None = None
     react_mode: RoleReactMode | str = RoleReactMode.BY_ORDER
     model: Model | str | None = None
+    is_human: bool = False
+    """MetaGPT's name for `model = "human"`."""
     limits: Limits | None = None
     max_actions: int = 1000
     planning: Planning | None = None
@@ -106,6 +109,8 @@ class Role(Asks, Records, Declared):
         if fields.setdefault("tools", cls.tools) and not fields["actions"]:
             fields["actions"] = [UseTools]
         super().__init__(name=name, **fields)
+        if self.is_human:
+            self.model = HUMAN
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "actions":

@@ -127,6 +127,16 @@ async def test_any_role_can_be_played_by_a_person_and_replayed_without_them() ->
     assert [event.data["action"] for event in run.trajectory.of("action")] == ["Look"]
 
 
+def test_is_human_is_metagpts_word_for_a_person_as_the_model() -> None:
+    """Wart 19: `Role(is_human=True)` crashed."""
+
+    class Reviewer(Role):
+        is_human = True
+
+    for role in (Role(is_human=True), Reviewer(model=ScriptedModel([]))):
+        assert isinstance(role.open_session().model, HumanModel)
+
+
 async def test_a_person_chooses_in_react_mode() -> None:
     questions: list[Question] = []
 
