@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rolecraft import Message, Role, ScriptedModel
+from rolecraft import Message, Role, ScriptedModel, Team
 from rolecraft.actions._parts import outermost, parts_of, with_changes
 from rolecraft.actions.ask import Ask
 from rolecraft.errors import InvalidAnswer, UnknownName, UsageError
@@ -339,6 +339,25 @@ async def test_a_model_that_never_revises_well_is_an_invalid_answer() -> None:
     action, _ = outline(*["no"] * 3)
     with pytest.raises(InvalidAnswer):
         await action.revise(DRAFT, {"language": "?"})
+
+
+async def test_a_replay_asks_neither_model_nor_reviewer() -> None:
+    reviews: list[Directory] = []
+
+    def reviewer(answer: Directory) -> dict[str, str]:
+        reviews.append(answer)
+        return {"language": "in Danish"}
+
+    team = Team(
+        [Role(name="Ann", actions=[Outline(reviews=1, reviewer=reviewer)])],
+        model=ScriptedModel([DRAFT_TEXT, '{"language": "Danish"}']),
+    )
+    run = await team.run("the weather")
+    again = await team.replay(run)
+    assert again.trajectory.events == run.trajectory.events
+    assert again.message is not None
+    assert again.message.instruct_content == DRAFT.model_copy(update={"language": "Danish"})
+    assert len(reviews) == 1
 
 
 # --- parts -----------------------------------------------------------------------------------
