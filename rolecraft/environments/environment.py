@@ -35,6 +35,7 @@ from rolecraft.models.resolve import resolve_model
 from rolecraft.roles import keeping, recording
 from rolecraft.roles.fresh import Beginning
 from rolecraft.roles.role import Role
+from rolecraft.trajectories.beginnings import among
 from rolecraft.trajectories.events import Event, StopReason
 from rolecraft.trajectories.recorder import Recorder, Turn
 from rolecraft.trajectories.trajectory import Trajectory
@@ -384,12 +385,18 @@ class Environment:
     async def turn_of(self, role: Role) -> BaseException | None:
         """Let a role act; what it raised."""
         budget = role._budget
+        told = [] if self.recorder.following else list(among(self.observers))
+        for observer in told:
+            observer.turn_begins(role.name)
+        raised: BaseException | None = None
         try:
             with budget.running() if budget is not None else nullcontext():
                 await role.run()
         except BaseException as error:
-            return error
-        return None
+            raised = error
+        for observer in told:
+            observer.turn_ends(role.name, raised)
+        return raised
 
     def end_turn(self, role: Role) -> None:
         """Commit what the role did, and deliver what it said."""

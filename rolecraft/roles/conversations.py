@@ -12,6 +12,7 @@ from rolecraft.messages import Message, ToolCall
 from rolecraft.models.base import DEFAULT_SAMPLING, Completion, Model, Sampling
 from rolecraft.models.resolve import HUMAN, resolve_model
 from rolecraft.roles import crossing
+from rolecraft.trajectories.beginnings import among
 from rolecraft.trajectories.codec import encode_line
 from rolecraft.trajectories.events import Event, Usage
 
@@ -94,7 +95,10 @@ def asked(role: Role, session: Session, call: Call) -> Completion | None:
     """Reserve the place of an answer in the record; the answer, if a record has it already."""
     session.place = role._log_now().place()
     env = role.rc.env
-    if env is None or env.past is None:
+    if env is None:
+        return None
+    if env.past is None:
+        _tell(role, session, env)
         return None
     past = env.past.answer(_question(session, call))
     if past is None:
@@ -107,10 +111,17 @@ def asked(role: Role, session: Session, call: Call) -> Completion | None:
             session.place.close()
             raise _no_answer(role, session, call, env)
         crossing.again(role, session.place, env.past.granted(session.id))
+        _tell(role, session, env)
         return None
     crossing.again(role, session.place, past.before)
     session.crossed_after = past.after
     return _completion(session, past)
+
+
+def _tell(role: Role, session: Session, env: Surroundings) -> None:
+    """Tell observers that want to know that a model is asked now."""
+    for observer in among(env.recorder.observers):
+        observer.call_begins(role.name, session.id, session.model.name, role._cause())
 
 
 def _no_answer(role: Role, session: Session, call: Call, env: Surroundings) -> Exception:
