@@ -223,8 +223,8 @@ class Action(Asks, Records, Declared):
         if "lost" in end.data:
             raise NotRestorable(
                 f"Action `{self.name}` has returned a `{end.data['lost']}`, which the record "
-                f"cannot hold, so its run cannot be served from it. Return a str, a `Message`, a pydantic "
-                f"model, a dataclass or a JSON value; or, if it may be done again, set "
+                f"cannot hold, so its run cannot be served from it. Return a str, a `Message`, a "
+                f"pydantic model, a dataclass or a JSON value; or, if it may be done again, set "
                 f"`repeat = 'freely'`."
             )
         return decode_value(end.data["result"])

@@ -13,7 +13,8 @@ class Finish(Action):
 
     Its message says why, by default the last message of the history. The environment ends the run
     after the round, with the reason `finished`, if the role is one that may (`may_finish`).
-    Subclass it to decide: a `run` that returns None does not end anything.
+    Subclass it to decide: a `run` that returns None does not end anything. Subclasses have the
+    same address: whoever watches `Finish` hears of all of them.
     """
 
     ADDRESS: ClassVar[str] = FINISH

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolecraft.environments import free_running
 from rolecraft.environments.environment import Environment
 from rolecraft.errors import Diverged, NotRestorable, OutcomeUnknown, UnknownName, UsageError
 from rolecraft.messages import MESSAGE_TO_ALL, Message
+from rolecraft.roles import crossing
 from rolecraft.roles.serving import message_of
 from rolecraft.trajectories.backlog import next_generation
 from rolecraft.trajectories.codec import encode_event, encode_line
@@ -122,6 +123,8 @@ async def redrive(env: Environment, known: list[Event]) -> int | None:
             elif event.kind == "resume":
                 for name in event.data.get("retry", ()):
                     env.roles[name].take_up_again()
+            elif event.kind == "limit":
+                crossing.count(env.budget, event)
             recorder.add(replace(event, data=dict(event.data), seq=-1))
     return bound
 
@@ -130,7 +133,7 @@ async def _play(env: Environment, known: list[Event]) -> None:
     recorder = env.recorder
     before = recorder.next
     try:
-        if env.is_idle:
+        if env.is_idle:  # a round in which all only listen leaves nothing in the record
             raise _differs(env, known[before], "nobody has anything to do")
         if env.schedule == "free":
             await free_running.replay_turn(env, known[before])
@@ -141,8 +144,6 @@ async def _play(env: Environment, known: list[Event]) -> None:
     except Exception:
         if recorder.next >= len(known):  # it was not raised then: it is new
             raise
-    if recorder.next == before:
-        raise _differs(env, known[before], "a round in which nothing happened")
 
 
 def _differs(env: Environment, event: Event, got: str) -> Diverged:
@@ -191,7 +192,14 @@ def resume_event(kept: Kept, approve: Mapping[str, bool]) -> Event | None:
     return Event("resume", data=data)
 
 
-def changed_record(known: list[Event], at: int, message: str | Message | None) -> list[Event]:
+class Branch(NamedTuple):
+    """What a fork follows, and the messages that are said otherwise in it, by id."""
+
+    known: list[Event]
+    said: dict[str, Message]
+
+
+def branch(known: list[Event], at: int, message: str | Message | None) -> Branch:
     """The events up to and with number `at`, whose message is changed.
 
     Raises `UsageError` if there is no such event, or it is not a message and one is given.
@@ -199,7 +207,7 @@ def changed_record(known: list[Event], at: int, message: str | Message | None) -
     if not 0 <= at < len(known):
         raise UsageError(f"`fork(at={at})`: the record has the events 0 to {len(known) - 1}.")
     if message is None:
-        return known[: at + 1]
+        return Branch(known[: at + 1], {})
     event = known[at]
     if event.kind != "message":
         near = [each.seq for each in known if each.kind == "message"]
@@ -217,14 +225,33 @@ def changed_record(known: list[Event], at: int, message: str | Message | None) -
                 f"the changed one: `fork(at={at}, message=Message(..., instruct_content=...))`."
             )
         data["instruct_content"] = message.instruct_content.model_dump(mode="json")
-    return [*known[:at], replace(event, content=content, data=data)]
+    changed = replace(event, content=content, data=data)
+    followed = _with_result(known[:at], event, changed) or [*known[:at], changed]
+    return Branch(followed, {str(data.get("id")): message_of(changed)})
 
 
-def said_otherwise(changed: list[Event], message: str | Message | None) -> dict[str, Message]:
-    """The message that a fork changes, by its id: role code that says it again is put right."""
-    if message is None:
-        return {}
-    return {str(changed[-1].data.get("id")): message_of(changed[-1])}
+def _with_result(before: list[Event], said: Event, changed: Event) -> list[Event] | None:
+    """Where the message says what an action returned: the events up to that, changed as well.
+
+    Role code has seen the result before it was said, so what comes between may change.
+    """
+    for event in reversed(before):
+        if event.kind != "action_result" or event.cause != said.cause:
+            continue
+        result = event.data.get("result")
+        if result == said.content:
+            result = changed.content
+        elif isinstance(result, dict) and result.get("content") == said.content:
+            result = {**result, "content": changed.content}
+            if "instruct" in result and "instruct_content" in changed.data:
+                value = changed.data["instruct_content"]
+                result["instruct"] = {**result["instruct"], "value": value}
+        elif isinstance(result, dict) and result.get("value") == said.data.get("instruct_content"):
+            result = {**result, "value": changed.data["instruct_content"]}
+        else:
+            return None
+        return [*before[: event.seq], replace(event, data={**event.data, "result": result})]
+    return None
 
 
 def _a(word: str) -> str:

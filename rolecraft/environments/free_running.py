@@ -1,7 +1,7 @@
 """The `free` schedule: no rounds, a role acts as soon as it has heard something.
 
-A turn is committed when it ends, as a whole. Its time is the number of turns that were committed
-when it began, plus one, so the record tells what each role could have heard; the order of the
+A turn is committed when it ends, as a whole. Its time is the number of turns in which somebody did
+something that were committed when it began, plus one, so the record tells what each role could have heard; the order of the
 turns is what happened and not what the program determines.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rolecraft.roles import keeping
 from rolecraft.trajectories.events import Event, StopReason
+from rolecraft.trajectories.recorder import Turn
 
 if TYPE_CHECKING:
     from rolecraft.environments.environment import Environment
@@ -54,9 +55,10 @@ def _begin(env: Environment, role: Role) -> asyncio.Task[BaseException | None]:
 
 
 async def _end(env: Environment, role: Role, error: BaseException | None) -> StopReason | None:
+    if not (isinstance(role.rc.log, Turn) and role.rc.log.is_empty):  # one who did something
+        env.rounds += 1
+        env.recorder.time = env.rounds
     env.end_turn(role)
-    env.rounds += 1
-    env.recorder.time = env.rounds
     await keeping.keep_all([role], failed=error is not None)
     return env.after_turns({role.name: error})
 

@@ -138,7 +138,7 @@ class Team:
             self.env.record(Event("start", data={"rounds": rounds}))
         if idea is not None:
             self.run_project(idea, send_to)
-        elif self.env.is_idle and not self.env.retry():
+        elif not self.env.retry() and self.env.is_idle:
             raise UsageError("The team has nothing to do: `await team.run('an idea')`.")
         return await self._run(rounds)
 
@@ -212,14 +212,12 @@ class Team:
         bound = await following.redrive(env, kept.known)
         if not any(event.kind == "message" for event in kept.known):
             bound = following.begin(env, started=bool(kept.known))
-        resume = following.resume_event(kept, env.approved)
-        if resume is not None:
-            env.record(resume)
+        env.resumes = following.resume_event(kept, env.approved)
         last = kept.known[-1] if kept.known else None
         if last is not None and last.kind == "stop" and rounds is None:
             return self._result(cast(StopReason, stop_reason_of(last)))
         if last is not None and last.kind == "stop":
-            env.record(Event("resume", data={"after": stop_reason_of(last)}))
+            env.resumes = Event("resume", data={"after": stop_reason_of(last)})
         if rounds is not None:
             env.record(Event("start", data={"rounds": rounds}))
         elif bound is not None:
@@ -261,17 +259,17 @@ class Team:
         message, and what `recover` raises.
         """
         trajectory, known = following.load_run(_recorded(record))
-        changed = following.changed_record(known, at, message)
+        followed, said = following.branch(known, at, message)
         branch = Team(env=self.env.again())
         env = branch.env
-        env.replaced = following.said_otherwise(changed, message)
+        env.replaced = said
         about = {**trajectory.about, "fork": {"trajectory": trajectory.id, "at": at}}
         name = f"{trajectory.id}-fork-{at}"
         if model is not None:
             following.give_model(env, model)
         path = Path(journal) if journal is not None else None
-        following.follow(env, name, about, PastRun(changed), journal=path)
-        await following.redrive(env, changed)
+        following.follow(env, name, about, PastRun(followed), journal=path)
+        await following.redrive(env, followed)
         if role is not None:
             following.replace_role(env, role)
         what = {"message": message, "role": role, "model": model}

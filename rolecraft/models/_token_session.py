@@ -12,10 +12,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rolecraft.models.base import Session
+from rolecraft.errors import NotRestorable
+from rolecraft.models.base import Completion, Session
 from rolecraft.models.distribution import hash64
 
 if TYPE_CHECKING:
+    from rolecraft.messages import Message
     from rolecraft.models.transformers_model import TransformersModel
 
 
@@ -36,6 +38,8 @@ class TokenSession(Session):
         self._answer = ""
         self._end = ""
         """Text of the end token that the last answer was sampled with; empty if it had none."""
+        self._restored: tuple[list[Message], Completion] | None = None
+        """The last answer that came from a record, and the conversation before it."""
 
     @property
     def sequence_id(self) -> str:
@@ -48,11 +52,36 @@ class TokenSession(Session):
         seed = self.seed if call_seed is None else call_seed
         return hash64(_stream(model_seed, self.role, self.restarts + restarts), seed)
 
+    def _restore(self, given: Completion) -> None:
+        super()._restore(given)
+        span = given.tokens
+        if span is None:
+            raise NotRestorable(
+                f"The recorded answer of {self.given_by!r} in conversation {self.id!r} has no "
+                f"tokens, and {self.model.name!r} counts them: it cannot go on with it. Use the "
+                f"same kind of model, or fork before this conversation begins."
+            )
+        if span.start == 0:
+            self.tokens = []
+        self.restarts = int(span.session.rpartition("+")[2]) if "+" in span.session else 0
+        self.tokens.extend(span.given)
+        self.tokens.extend(span.sampled)
+        self._restored = list(self.messages), given
+
+    def _catch_up(self) -> None:
+        """Render what came from a record, once something must be added to it."""
+        if self._restored is not None:
+            messages, given = self._restored
+            self._restored = None
+            self._prompt = self.model.render(messages)
+            self._answer, self._end = self.model.as_sampled(given)
+
     def extend(self) -> tuple[str, list[int], bool]:
         """What the messages add: the rendered conversation, the new tokens, whether it restarts.
 
         Changes nothing: a call that fails leaves the sequence as it was; `commit` moves it on.
         """
+        self._catch_up()
         text = self.model.render(self.messages)
         if not self.tokens:
             return text, self.model.encode(text), False

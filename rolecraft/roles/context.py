@@ -62,9 +62,7 @@ class RoleContext:
     said: int = 0
     """How many messages the role numbered."""
     sessions: int = 0
-    """How many conversations it had."""
-    sessions_recorded: int = 0
-    """The last of them in which a model answered."""
+    """How many conversations it had outside of actions."""
     runs: int = 0
     """How many actions it started, not counting those within others."""
     budget: Budget | None = None
@@ -89,13 +87,6 @@ class RoleContext:
     chooser: Chooser | None = None
     plan: Plan | None = None
     _watch: frozenset[str] = WATCH_USER
-
-    def session_recorded(self, name: str) -> None:
-        """The record has an answer in this conversation, so it tells that it was opened."""
-        number = name.rpartition("/")[2]
-        if number.isdigit():
-            self.sessions_recorded = max(self.sessions_recorded, int(number))
-            self.sessions = max(self.sessions, self.sessions_recorded)
 
     def end_run(self) -> None:
         """The next run begins at the first action, with a new conversation and a new plan."""

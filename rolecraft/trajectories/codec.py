@@ -67,7 +67,8 @@ def event_members(event: Event) -> dict[str, Any]:
 def _quick(event: Event) -> str:
     """What `encode_line(event_members(event))` gives, in two thirds of the time.
 
-    Every run is recorded. Most of an encoder's time goes into starting it, so texts and numbers are written without one.
+    Every run is recorded. Most of an encoder's time goes into starting it, so texts and numbers
+    are written without one.
     """
     text = f'{{"seq":{event.seq:d},"kind":{_quoted(event.kind)},"time":{event.time:d}'
     if event.role:

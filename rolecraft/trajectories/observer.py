@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from rolecraft.trajectories.events import Event
 
@@ -24,3 +24,10 @@ class Observer(Protocol):
     """
 
     def on_event(self, event: Event) -> Directive | None: ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """An observer with a memory: of a run that is gone on with, it is told what was before."""
+
+    def on_known_event(self, event: Event) -> None: ...

@@ -16,6 +16,7 @@ from rolecraft.errors import Diverged, UsageError
 from rolecraft.messages import MESSAGE_TO_ALL, Message
 from rolecraft.trajectories.codec import encode_event
 from rolecraft.trajectories.events import SCHEMA_VERSION, Event
+from rolecraft.trajectories.observer import Remembers
 from rolecraft.trajectories.values import type_address
 
 if TYPE_CHECKING:
@@ -117,10 +118,14 @@ class Recorder:
         return place
 
     def happened(self, event: Event) -> None:
-        """Tell the observers, unless the event is one that they have seen before."""
+        """Tell the observers; of a known event only those that want to know what was."""
         if not self.following:
             for observer in self.observers:
                 self.directive = observer.on_event(event) or self.directive
+            return
+        for observer in self.observers:
+            if isinstance(observer, Remembers):
+                observer.on_known_event(event)
 
     def commit(self, events: Sequence[Event]) -> None:
         """Number events whose causes are numbers, and write them."""
@@ -168,6 +173,7 @@ class Turn:
         "_parts",
         "_recorder",
         "_root",
+        "_written",
         "role",
         "run",
         "time",
@@ -188,6 +194,7 @@ class Turn:
         """How many parts it ever had."""
         self._at: tuple[int, ...] = () if above is None else (*above._at, above._count)
         self._closed = False
+        self._written = False
         self._above = above
         self._root: Turn = above._root if above is not None else self
         self._handles: list[Event] = []
@@ -195,8 +202,14 @@ class Turn:
         if above is not None:
             self.time = above.time
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written here."""
+        return not self._written
+
     def add(self, event: Event) -> int:
         """Add an event; its number, or its handle while it is held back."""
+        self._root._written = True
         root = self._root
         if event.cause is not None and event.cause < 0:
             event.cause = root._resolved(event)

@@ -322,9 +322,8 @@ async def test_a_limit_stops_before_the_call_that_would_cross_it() -> None:
         "doing": "a call of 'scripted'",
         "when": "before",
         "decision": "raise",
-        "session": "Ann/3",
+        "session": "Ann/3/1",
         "action": "Ask",
-        "ends": {"sessions": 3},  # the third was opened
     }
     assert (limit.role, env.trajectory.events[limit.cause].data["action"]) == ("Ann", "Ask")
     assert list(env.trajectory.of("error")) == []

@@ -40,7 +40,7 @@ async def test_a_call_is_recorded_with_everything_needed_to_ask_it_again() -> No
         "Boil it.", action.seq, Usage(7, 2, 0.01),
     )  # fmt: skip
     assert model_call.data == {
-        "session": "Ann/1",
+        "session": "Ann/1/1",
         "model": "scripted",
         "system": "Cook.",
         "messages": [{"role": "user", "content": "How?"}],

@@ -10,6 +10,8 @@ gives the same answer every time gains nothing, so sample it with a temperature.
 
 from __future__ import annotations
 
+import asyncio
+import copy
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +85,7 @@ class _Instead(Action):
 
     async def _once(self, history: Sequence[Message]) -> Message | None:
         """Do the action on its own record; what it says, if it says anything."""
-        action = self.action._bound(self.role)
+        action = copy.copy(self.action)._bound(self.role)  # others may run beside it
         result = await (action.run(history) if action._takes_history else action.run())
         return as_reply(result, action, self.role)
 
@@ -94,7 +96,7 @@ class Vote(_Instead):
     `key` says what an answer votes for, None for nothing; the whole text unless given. Of the
     answers for the winner the first is said, with the count in its metadata under `vote`. Where
     nobody wins, by `ties` and `above` (see `majority`), the first answer is said, and `won` there
-    is False. The answers are asked for one after the other, so the same run leaves the same record.
+    is False. The answers are asked for at the same time; each has its own place in the record.
     """
 
     times: int = 5
@@ -109,7 +111,11 @@ class Vote(_Instead):
         majority((), ties=self.ties, above=self.above)
 
     async def run(self, history: History) -> Message | None:
-        answers = [await self._once(history) for _ in range(self.times)]
+        # All are waited for, also when one fails: what was paid for is in the record.
+        outcomes = await asyncio.gather(
+            *[self._once(history) for _ in range(self.times)], return_exceptions=True
+        )
+        answers = [_or_raise(outcome) for outcome in outcomes]
         votes = [self._vote(answer) for answer in answers]
         tally = majority(votes, ties=self.ties, above=self.above)
         won = tally.winner is not None
@@ -121,6 +127,12 @@ class Vote(_Instead):
 
     def _vote(self, answer: Message | None) -> Hashable | None:
         return (self.key or _whole)(answer.content) if answer is not None else None
+
+
+def _or_raise(outcome: Message | BaseException | None) -> Message | None:
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
 
 
 def _whole(text: str) -> Hashable | None:
