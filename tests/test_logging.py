@@ -31,6 +31,29 @@ def test_the_library_is_silent_until_it_is_enabled_and_nobody_else_is_silenced()
     assert lines == ["from outside", "from within"]
 
 
+COMMAND = """
+import sys
+from rolecraft.cli.main import main
+from rolecraft._log import log
+
+sys.argv = ["rolecraft", "--version"]
+try:
+    main()
+except SystemExit:
+    pass
+scope = {"log": log, "__name__": "rolecraft.models"}
+exec("def speak():\\n    log.warning('from within')", scope)
+scope["speak"]()
+"""
+
+
+def test_the_command_says_what_the_library_has_to_say():
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.rstrip().endswith("from within")
+
+
 class Speak(Action):
     async def run(self) -> str:
         log.bind(role="myself").info("named")

@@ -11,6 +11,7 @@ import traceback
 from typing import Annotated, Any
 
 import typer
+from loguru import logger
 from typer.core import TyperGroup
 
 from rolecraft.cli._exits import EXIT_CODES, ExitCode, of_error
@@ -83,4 +84,5 @@ def options(
 
 def main() -> None:
     """The entry point of the `rolecraft` command."""
+    logger.enable("rolecraft")  # a program of its own, unlike the library
     app()

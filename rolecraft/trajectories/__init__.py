@@ -25,6 +25,7 @@ from rolecraft.trajectories.trajectory import Trajectory, signal_event
 
 if TYPE_CHECKING:
     from rolecraft.trajectories.store import Store
+    from rolecraft.trajectories.telemetry import Telemetry
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -43,6 +44,7 @@ __all__ = [
     "StopReason",
     "Stopwatch",
     "Store",
+    "Telemetry",
     "Timing",
     "TokenSpan",
     "Trajectory",
@@ -69,4 +71,8 @@ def __getattr__(name: str) -> Any:
         from rolecraft.trajectories.store import Store
 
         return Store
+    if name == "Telemetry":
+        from rolecraft.trajectories.telemetry import Telemetry
+
+        return Telemetry
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
