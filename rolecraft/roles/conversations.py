@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
+from copy import deepcopy
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from rolecraft.roles.role import Role
     from rolecraft.roles.surroundings import Surroundings
     from rolecraft.trajectories.past import RecordedCall
+
+
+_OF_CALL = tuple(each.name for each in fields(ToolCall))
 
 
 def system_prompt(role: Role) -> str:
@@ -192,10 +196,13 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
             if (value := getattr(call.sampling, name)) not in (None, ())
         }
     if call.tools:
-        data["tools"] = [asdict(tool) for tool in call.tools]
+        data["tools"] = [
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            for tool in call.tools
+        ]
     if answer.tool_calls:
         data["tool_calls"] = [
-            {name: value for name, value in asdict(tool_call).items() if value}
+            {name: deepcopy(value) for name in _OF_CALL if (value := getattr(tool_call, name))}
             for tool_call in answer.tool_calls
         ]
     event = Event("model_call", role.name, answer.text, data=data, cause=role._cause())

@@ -82,7 +82,7 @@ def _quick(event: Event) -> str:
     if event.data:
         text += f',"data":{_object(event.data)}'
     if event.usage is not None:
-        text += f',"usage":{_object(_shallow(event.usage))}'
+        text += f',"usage":{_object(_of_usage(event.usage))}'
     if event.artifact is not None:
         text += f',"artifact":{_object(_shallow(event.artifact))}'
     if event.tokens is not None:
@@ -106,11 +106,25 @@ def _value(value: Any) -> str:
         return str(value)
     if value is None:
         return "null"
+    if kind is float and value - value == 0.0:  # a number, and finite
+        return repr(value)
+    if value is True:
+        return "true"
     if kind is dict:
         return _object(value)
     if kind is list and value and type(value[0]) is dict:
         return f"[{','.join(map(_value, value))}]"
     return _encode(value)
+
+
+def _of_usage(usage: Usage) -> dict[str, Any]:
+    """`_shallow` of the part that most events with a part have."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "usd": usage.usd,
+        "calls": usage.calls,
+    }
 
 
 def encode_finding(finding: FailureFinding) -> bytes:
