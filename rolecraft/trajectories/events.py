@@ -31,7 +31,7 @@ EventKind = Literal[
     "action_swap",  # a role's action list was replaced: `data` has `actions`, the new names
     "reset",  # a role's memory or conversation was cleared
     "truncate",  # part of a context was dropped
-    "limit",  # a limit was crossed: `data` has `limit`, `allowed`, `used`
+    "limit",  # a limit was crossed: `data` has `limit`, `allowed`, `used`, and the `decision`
     "approval",  # a person was asked for, or gave, permission
     "start",  # a run with a bound of its own began: `data` has `rounds`
     "resume",  # a stopped run went on
