@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 
-from rolecraft.actions import Action, UserRequirement
+from rolecraft.actions import Action, Finish, UserRequirement, idempotency_key, tool
 from rolecraft.environments import Environment, Run, Task, TaskEnvironment, Team
 from rolecraft.errors import RolecraftError
 from rolecraft.messages import Message
@@ -23,29 +23,42 @@ __version__ = "0.1.0"
 logger.disable("rolecraft")  # until somebody wants it: `logger.enable("rolecraft")`
 
 if TYPE_CHECKING:
+    from rolecraft.actions import Ask
     from rolecraft.failure_taxonomy import annotate
+    from rolecraft.models import HumanModel
     from rolecraft.rewards import Signals, reward
+    from rolecraft.roles import Human, Planning, SqliteMemory
     from rolecraft.scenarios import Scenario
     from rolecraft.training import GRPO, train
 
 _LATER = {
+    "Ask": "rolecraft.actions",
     "annotate": "rolecraft.failure_taxonomy",
+    "Human": "rolecraft.roles",
+    "HumanModel": "rolecraft.models",
+    "Planning": "rolecraft.roles",
+    "SqliteMemory": "rolecraft.roles",
     "reward": "rolecraft.rewards",
     "Signals": "rolecraft.rewards",
     "Scenario": "rolecraft.scenarios",
     "GRPO": "rolecraft.training",
     "train": "rolecraft.training",
 }
-"""Names of higher floors, imported when first used."""
+"""Names that are imported when first used."""
 
 __all__ = [
     "GRPO",
     "Action",
+    "Ask",
     "Environment",
+    "Finish",
     "FunctionModel",
+    "Human",
+    "HumanModel",
     "Limits",
     "Message",
     "Model",
+    "Planning",
     "Role",
     "RoleReactMode",
     "RolecraftError",
@@ -54,13 +67,16 @@ __all__ = [
     "Scenario",
     "ScriptedModel",
     "Signals",
+    "SqliteMemory",
     "Task",
     "TaskEnvironment",
     "Team",
     "Trajectory",
     "UserRequirement",
     "annotate",
+    "idempotency_key",
     "reward",
+    "tool",
     "train",
 ]
 

@@ -101,7 +101,7 @@ class Action(Asks, Records, Declared):
     approval: bool = False
     repeat: Repeat = "with_key"
 
-    _positional = ("name", "desc")
+    _positional: ClassVar[tuple[str, ...]] = ("name", "desc")
     _takes_history: ClassVar[bool] = True
     _owner: Owner | None = None
 

@@ -47,7 +47,7 @@ class Ask(Action, Generic[T]):
     reviews: int = 0
     reviewer: Model | str | Reviewer | None = None
 
-    _positional: ClassVar[tuple[str, ...]] = ("returns", "prompt")  # type: ignore[assignment]
+    _positional: ClassVar[tuple[str, ...]] = ("returns", "prompt")
     _asked: ClassVar[Any] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -11,14 +11,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from rolecraft.environments import following
 from rolecraft.environments.environment import Environment
 from rolecraft.errors import LimitReached, UsageError
 from rolecraft.messages import Message
 from rolecraft.roles import recording
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Signal, StopReason
+from rolecraft.trajectories.past import PastRun
+from rolecraft.trajectories.recovery import take_back
 from rolecraft.trajectories.trajectory import Trajectory, signal_event
 
 
@@ -90,6 +94,23 @@ class TaskEnvironment(Environment, ABC):
             raise
         finally:
             await self.aclose()
+
+    async def recover(self, journal: str | Path) -> Trajectory:
+        """Go on with an episode that was cut off or failed, to its signals and stop.
+
+        The environment must be made for the same task, with the same roles, and not have been
+        played. What is complete in the journal is not done and not asked again; the environment
+        itself is set up again, so actions that change it need `repeat = "freely"`. An episode that
+        was over is graded again, and must come to the same signals. Raises what `episode` and
+        `Team.recover` raise.
+        """
+        kept = take_back(journal)
+        past = PastRun(kept.known, kept.pending)
+        following.follow(
+            self, kept.trajectory, kept.about, past, journal=Path(journal), in_sinks=True
+        )
+        self.resumes = following.resume_event(kept, self.approved)
+        return await self.episode()
 
     async def _play_within_limits(self) -> StopReason:
         try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rolecraft.environments.streaming import Delta
     from rolecraft.models.base import Model
     from rolecraft.roles.surroundings import OnUnknown
+    from rolecraft.trajectories.role_table import RoleTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ class Run:
         """
         asked = {e.data["key"]: e for e in self.trajectory.of("approval")}
         return [event for event in asked.values() if event.data["granted"] is None]
+
+    def state_diagram(self, role: str) -> str:
+        """What a role did after what, as a Mermaid state diagram."""
+        return self.trajectory.state_diagram(role)
+
+    def role_table(self) -> RoleTable:
+        """Calls, tokens, cost, retries and time of each role; `str()` gives a text table."""
+        return self.trajectory.role_table()
 
     def save(self, path: str | Path) -> Path:
         """Write the journal to a file, or under a free name into a folder; the file."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.errors import LimitReached, RolecraftError
+from rolecraft.errors import LimitReached, ModelError, RolecraftError
 from rolecraft.messages import address_of
 from rolecraft.roles.crossing import write_reached
 from rolecraft.trajectories.events import Event
@@ -41,6 +41,8 @@ def failure_event(
         data = write_reached(error) | about
         return Event("limit", content=str(error), data=data, cause=cause, usage=error.usage)
     data = {"type": type(error).__name__, **about}
+    if isinstance(error, ModelError) and error.attempts > 1:
+        data["attempts"] = error.attempts
     return Event("error", content=str(error), data=data, cause=cause)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.environments.task import Task, TaskEnvironment, TaskSource
@@ -55,6 +56,34 @@ class Scenario:
         `options` go to the environment (`journal`, `limits`, `seed`, …). Raises what the
         environment raises.
         """
+        environment = self._environment(task, model, role_models, options)
+        trajectory = await environment.episode()
+        return Episode(task, trajectory, self.reward(trajectory))
+
+    async def recover(
+        self,
+        task: Task,
+        journal: str | Path,
+        *,
+        model: Model | str | None = None,
+        role_models: Mapping[str, Model | str] | None = None,
+        **options: Any,
+    ) -> Episode:
+        """Go on with an episode that was cut off or failed; what is in its journal is not redone.
+
+        The arguments are those of `play`. Raises what `TaskEnvironment.recover` raises.
+        """
+        environment = self._environment(task, model, role_models, options)
+        trajectory = await environment.recover(journal)
+        return Episode(task, trajectory, self.reward(trajectory))
+
+    def _environment(
+        self,
+        task: Task,
+        model: Model | str | None,
+        role_models: Mapping[str, Model | str] | None,
+        options: dict[str, Any],
+    ) -> TaskEnvironment:
         roles = self.team()
         if role_models:
             by_name = {role.name: role for role in roles}
@@ -62,6 +91,4 @@ class Scenario:
                 if name not in by_name:
                     raise UnknownName(f"Role of scenario `{self.name}`", name, by_name)
                 by_name[name].model = its_model
-        environment = self.environment(task, roles, model=model, **options)
-        trajectory = await environment.episode()
-        return Episode(task, trajectory, self.reward(trajectory))
+        return self.environment(task, roles, model=model, **options)

@@ -273,7 +273,8 @@ async def test_the_run_is_recorded_with_its_swap(listing: str, execute: Execute)
     agent = execute(IMPORTS["rolecraft"] + listing, "tutorial").module.SimpleAgent()
     await agent.run("开始执行")
     kinds = [event.kind for event in agent.trajectory.events]
-    assert kinds == ["message", *["action"] * 3, "action_swap", *["action"] * 3, "message"]
+    three = ["action", "action_result"] * 3
+    assert kinds == ["message", *three, "action_swap", *three, "message"]
     fields = [event.data["fields"]["content"] for event in agent.trajectory.of("action")]
     assert fields == list("123456")
     assert list(agent.trajectory.of("message"))[-1].content == "6"
