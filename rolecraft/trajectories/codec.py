@@ -112,8 +112,6 @@ def _value(value: Any) -> str:
         return "true"
     if kind is dict:
         return _object(value)
-    if kind is list and value and type(value[0]) is dict:
-        return f"[{','.join(map(_value, value))}]"
     return _encode(value)
 
 
@@ -299,5 +297,9 @@ def _key(key: Any) -> str:
 
 _quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), default=_plain, allow_nan=False
+    ensure_ascii=False,
+    separators=(",", ":"),
+    default=_plain,
+    allow_nan=False,
+    check_circular=False,  # a circle is a RecursionError all the same
 ).encode
