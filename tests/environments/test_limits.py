@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rolecraft import (
     Action,
@@ -29,6 +32,7 @@ from rolecraft.models import (
     ScriptedModel,
     UseModel,
 )
+from rolecraft.trajectories import Trajectory
 from rolecraft.trajectories.codec import encode_event
 from rolecraft.trajectories.events import Usage
 
@@ -389,3 +393,67 @@ async def test_a_default_bound_does_not_touch_a_run_that_ends_by_itself():
     run = await Team([Role(name="Ann", actions=[Check])]).run("go")
     assert run.stop == "idle"
     assert NOBODY not in run.message.send_to
+
+
+# --- never more than one call over, in teams and over processes ----------------------------------
+
+
+class Killed(BaseException):
+    """Ends the process, as far as the run can tell."""
+
+
+class Unforeseen(Model):
+    """Costs what the list says, call by call; nobody knows before. Dies at call `dies`."""
+
+    real = False
+    estimates_hold = False
+    name = "unforeseen"
+
+    def __init__(self, costs: list[int], dies: int | None) -> None:
+        self.costs, self.dies, self.asked = costs, dies, 0
+
+    async def _complete(self, session, tools, sampling):
+        if self.asked == self.dies:
+            raise Killed
+        cost = self.costs[self.asked % len(self.costs)]
+        self.asked += 1
+        for _ in range(cost % 3):
+            await asyncio.sleep(0)
+        return Completion(text="x", usage=Usage(cost, 0, cost / 100))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    costs=st.lists(st.integers(1, 30), min_size=1, max_size=6),
+    dies=st.integers(0, 8),
+    tokens=st.integers(1, 60),
+    own=st.none() | st.integers(1, 40),
+)
+def test_a_team_that_is_killed_and_goes_on_passes_its_limits_by_one_call_at_most(
+    costs: list[int], dies: int, tokens: int, own: int | None
+):
+    def team(model: Model, **options: object) -> Team:
+        limits = Limits(tokens=own) if own is not None else None
+        roles = [writer(3, limits=limits), Role(name="Other", actions=[Draft] * 3)]
+        return Team(roles, model=model, limits=Limits(tokens=tokens, on_limit="stop"), **options)
+
+    async def play(path: Path) -> Trajectory:
+        first = team(Unforeseen(costs, dies), journal=path)
+        try:
+            await first.run("rain")
+        except Killed:
+            first.env.close()
+            second = team(Unforeseen(costs, None))
+            return (await second.recover(path)).trajectory
+        return first.trajectory
+
+    with tempfile.TemporaryDirectory() as folder:
+        trajectory = asyncio.run(play(Path(folder) / "run.jsonl"))
+    assert trajectory.usage.prompt_tokens <= tokens + max(costs)
+    if own is not None:
+        mine = sum(
+            event.usage.prompt_tokens
+            for event in trajectory.of("model_call")
+            if event.role == "Writer" and event.usage is not None
+        )
+        assert mine <= own + max(costs)
