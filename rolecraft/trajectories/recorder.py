@@ -185,27 +185,30 @@ class Turn:
         self.role = role
         self.run = ""
         """Which run of an action the events of this place belong to; empty for none."""
-        self.time = recorder.time
         self._recorder = recorder
         self._held = held
         self._parts: list[Event | Turn] = []
         """What is not committed yet, events and places."""
         self._count = 0
         """How many parts it ever had."""
-        self._at: tuple[int, ...] = () if above is None else (*above._at, above._count)
         self._closed = False
-        self._written = False
         self._above = above
-        self._root: Turn = above._root if above is not None else self
+        self.time: int = recorder.time if above is None else above.time
+        if above is not None:
+            self._at: tuple[int, ...] = (*above._at, above._count)
+            self._root: Turn = above._root
+            return
+        self._at = ()
+        self._root = self
+        # Of the whole turn:
+        self._written = False
         self._handles: list[Event] = []
         self._messages: dict[int, Message] = {}
-        if above is not None:
-            self.time = above.time
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was ever written here."""
-        return not self._written
+        return not self._root._written
 
     def add(self, event: Event) -> int:
         """Add an event; its number, or its handle while it is held back."""
@@ -265,6 +268,8 @@ class Turn:
     def _flush(self, *, open_too: bool = False) -> None:
         events: list[Event] = []
         self._drain(events, open_too=open_too)
+        if not events:
+            return
         first = self._recorder.next
         # Numbers first: a cause may be one of these events.
         for number, event in enumerate(events, first):
@@ -278,8 +283,7 @@ class Turn:
                 while event.cause is not None and not 0 <= event.cause < event.seq:
                     # Its cause has a later place in the turn: what led to that led to this.
                     event.cause = self._handles[-event.cause - 1].cause
-        if events:
-            self._recorder.commit(events)
+        self._recorder.commit(events)
 
     def _drain(self, events: list[Event], *, open_too: bool) -> bool:
         """Move what can be committed now into `events`; True if nothing is to come."""
