@@ -47,8 +47,11 @@ class McpTool(ToolAction):
         name = re.sub(r"[^A-Za-z0-9_-]", "_", listed.name)[:64]
         super().__init__(name=name, server=server, **fields)
         self.desc = self.desc or listed.description or listed.title or ""
-        self._parameters = listed.input_schema
-        self._listed_as = listed.name
+        self._listed = listed
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return self._listed.input_schema
 
     async def run(self, /, **arguments: Any) -> Any:
         """Have the server run it. Returns the text of its answer, or its JSON if it has no text.
@@ -56,7 +59,7 @@ class McpTool(ToolAction):
         Raises `ToolError` for what the server calls an error, `ToolServerError` if it gives no
         answer, `UsageError` after the `async with` of `mcp_tools` has ended.
         """
-        return await self.server.call(self._listed_as, arguments)
+        return await self.server.call(self._listed.name, arguments)
 
 
 @asynccontextmanager

@@ -7,12 +7,12 @@ JSON. Called like the function that it was, a tool is that function: in a test, 
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import json
 import re
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
@@ -46,7 +46,6 @@ class ToolAction(Action):
 
     parallel: bool = False
 
-    _parameters: Mapping[str, Any] = {}
     _call_id = ""
 
     def __init__(self, **fields: Any) -> None:
@@ -60,7 +59,12 @@ class ToolAction(Action):
     @property
     def spec(self) -> Tool:
         """What a model is told of this tool."""
-        return Tool(name=self.name, description=self.desc, parameters=dict(self._parameters))
+        return Tool(name=self.name, description=self.desc, parameters=self._parameters)
+
+    @property
+    @abstractmethod
+    def _parameters(self) -> dict[str, Any]:
+        """JSON Schema of the arguments, an object."""
 
     @property
     def description(self) -> str:
@@ -69,8 +73,8 @@ class ToolAction(Action):
 
     def _for_call(self, call_id: str, caller: Action) -> Self:
         """This tool for one call, whose id stands in the record, by the role of `caller`."""
-        call = copy.copy(self)
-        call._owner, call._call_id = caller._owner, call_id
+        call = object.__new__(type(self))  # as `copy.copy`, in a third of the time
+        call.__dict__ = {**self.__dict__, "_owner": caller._owner, "_call_id": call_id}
         return call
 
     def _start_event(self, arguments: dict[str, Any]) -> Event:
@@ -115,7 +119,6 @@ class FunctionTool(ToolAction, Generic[P, R]):
         called = getattr(function, "__call__", None)  # noqa: B004 (of a callable object)
         self._is_async = any(map(inspect.iscoroutinefunction, (function, code, called)))
         self._signature = read_signature(function, name, scope or {})
-        self._parameters = self._signature.parameters
         self.desc = self.desc or self._signature.description
         functools.update_wrapper(self, function, updated=())
 
@@ -137,6 +140,10 @@ class FunctionTool(ToolAction, Generic[P, R]):
         else:
             result = await in_thread(self.function, **values)
         return self._signature.write(self.name, result)
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return self._signature.parameters
 
     def _record(self, event: Event) -> int:
         return in_loop(super()._record, event)  # a sync function records from its thread
