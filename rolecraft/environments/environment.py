@@ -32,7 +32,7 @@ from rolecraft.messages import (
 )
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.models.resolve import resolve_model
-from rolecraft.roles import keeping, recording
+from rolecraft.roles import crossing, keeping, recording
 from rolecraft.roles.fresh import Beginning
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.beginnings import among
@@ -384,14 +384,12 @@ class Environment:
 
     async def turn_of(self, role: Role) -> BaseException | None:
         """Let a role act; what it raised."""
-        budget = role._budget
         told = [] if self.recorder.following else list(among(self.observers))
         for observer in told:
             observer.turn_begins(role.name)
         raised: BaseException | None = None
         try:
-            with budget.running() if budget is not None else nullcontext():
-                await role.run()
+            await role.run()
         except BaseException as error:
             raised = error
         for observer in told:
@@ -423,8 +421,7 @@ class Environment:
             if isinstance(failures[name], ApprovalNeeded):
                 self.roles[name].rc.waits = True
                 del failures[name]
-        stops = [name for name, error in failures.items() if _stops(error)]
-        if failures and len(stops) == len(failures):
+        if failures and all(map(crossing.stops, failures.values())):
             return "limit"
         if failures:
             self._raise(failures)
@@ -584,8 +581,3 @@ class Environment:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"
-
-
-def _stops(error: BaseException) -> bool:
-    """Whether a crossed limit ends the run without being raised."""
-    return isinstance(error, LimitReached) and error.decision == "stop"

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of an answer that a model is giving; the whole follows as a `model_call` event."""
+    """A piece of an answer that a model is giving; the whole follows as a `model_call` event.
+
+    An empty `text` takes the pieces of this answer back: another attempt begins.
+    """
 
     role: str
     session: str

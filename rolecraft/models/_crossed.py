@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING
 
+from rolecraft._log import log
 from rolecraft.errors import LimitReached
 from rolecraft.models.limits import (
     Crossing,
@@ -64,6 +65,7 @@ class Crossed(Exception):
                 await answer if inspect.isawaitable(answer) else answer, crossing
             )
             budget._answer = decision
+            log.bind(role=crossing.role).info("{} Decided: {}.", crossing, decision)
             if not isinstance(decision, MoreRoom):
                 return decision
             budget.grant(decision)

@@ -178,8 +178,9 @@ class Session:
     ) -> Completion:
         """Add `new_messages`, ask the model, add and return its answer.
 
-        Raises `LimitReached` before the call if the budget does not cover it, `ModelError` if
-        the model cannot answer; the new messages then stay in the history. Raises `UsageError`,
+        Raises `LimitReached` before the call if the budget does not cover it, and after it if the
+        answer cost more than there was to spare; `ModelError` if the model cannot answer. The new
+        messages, and an answer that came, then stay in the history. Raises `UsageError`,
         with the history as it was, while an earlier call is still waiting for its answer.
         """
         if self._asking:

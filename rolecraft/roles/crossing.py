@@ -107,6 +107,11 @@ def count(budget: Budget | None, event: Event) -> None:
         budget.named(crossing.whose).grant(decision)
 
 
+def stops(error: BaseException) -> bool:
+    """Whether a crossed limit ends the run without being raised."""
+    return isinstance(error, LimitReached) and error.decision == "stop"
+
+
 def handed_over(role: Role, error: Exception) -> Message | None:
     """What `role` says at the end of a turn that it hands over to another; None if it does not."""
     if not isinstance(error, LimitReached) or not isinstance(error.decision, HandOver):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -216,8 +217,8 @@ class Role(Asks, Records, Declared):
     ) -> Message | None:
         """Take up `message` (and what is in the inbox), react, return the last message.
 
-        None if there was nothing to take up or nothing to say. Exceptions of actions come out as
-        they were raised, with a note that names role and action.
+        None if there was nothing to take up or nothing to say, or if a limit stopped it.
+        Exceptions of actions come out as they were raised, with a note that names role and action.
         """
         self._check_free()
         if message is not None:
@@ -226,17 +227,10 @@ class Role(Asks, Records, Declared):
         if self.rc.first is None:
             self.rc.first = Beginning.of(self)
         self.rc.acting = True
+        budget = self._budget
         try:
-            if not await self._observe():
-                return None
-            if self.recall_top:
-                from rolecraft.roles.recalling import news_recalled
-
-                self.rc.recalled = await news_recalled(self)
-            said = self._take_up(await self.react())
-            if self.rc.outbox is None:  # else when the round is over
-                await keeping.keep(self)
-            return said
+            with budget.running() if budget is not None else nullcontext():
+                return await self._take_turn()
         except Exception as error:
             if not recording.has_note(error, self.name):  # else an action within has recorded it
                 recording.add_note(error, self.name, None)
@@ -244,9 +238,23 @@ class Role(Asks, Records, Declared):
                     self._write(recording.failure_event(error, cause=self._cause()))
             if (over := crossing.handed_over(self, error)) is not None:
                 return self.publish_message(over)
+            if self.rc.outbox is None and crossing.stops(error):  # in a round, the run is stopped
+                return None
             raise
         finally:
             self.rc.end_run()
+
+    async def _take_turn(self) -> Message | None:
+        if not await self._observe():
+            return None
+        if self.recall_top:
+            from rolecraft.roles.recalling import news_recalled
+
+            self.rc.recalled = await news_recalled(self)
+        said = self._take_up(await self.react())
+        if self.rc.outbox is None:  # else when the round is over
+            await keeping.keep(self)
+        return said
 
     def reset(self) -> None:
         """Be again what the role was before its first run: it then leaves the first trace again.

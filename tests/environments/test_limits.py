@@ -263,6 +263,21 @@ async def test_limits_of_a_role_and_of_its_team_are_nested():
     assert team.trajectory.usage.calls == 3
 
 
+async def test_a_role_alone_is_stopped_too():
+    role = writer(3, model=Priced(), limits=Limits(usd=1.5, on_limit="stop"))
+    assert await role.run("rain") is None
+    assert [m.content for m in role.rc.history] == ["rain", "priced 1"]
+    assert [e.data["decision"] for e in role.trajectory.of("limit")] == ["stop"]
+
+
+async def test_what_somebody_decided_is_logged(logged):
+    limits = Limits(calls=2, on_limit=lambda crossing: MoreRoom(calls=1))
+    await Team([writer(3)], model=Priced(), limits=limits).run("rain")
+    (message,) = logged
+    assert "used up. Decided: MoreRoom" in message
+    assert message.record["extra"] == {"role": "Writer", "action": "Draft"}
+
+
 # --- time ------------------------------------------------------------------------------------
 
 
