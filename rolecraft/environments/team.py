@@ -224,6 +224,8 @@ class Team:
         env.resumes = following.resume_event(kept, env.approved)
         last = kept.known[-1] if kept.known else None
         if last is not None and last.kind == "stop" and rounds is None:
+            if env.backlog is not None:
+                env.backlog.close()
             return self._result(cast(StopReason, stop_reason_of(last)))
         if last is not None and last.kind == "stop":
             env.resumes = Event("resume", data={"after": stop_reason_of(last)})
