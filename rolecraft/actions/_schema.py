@@ -196,8 +196,13 @@ def _check(hint: Any, what: str, mode: Any) -> None:
     try:
         TypeAdapter(hint).json_schema(mode=mode)
     except PydanticUserError as error:
+        if error.code == "class-not-fully-defined":
+            raise UsageError(
+                f"{what} is a `{hint}`: a name in quotes within an annotation cannot be looked "
+                f"up. Write it without quotes."
+            ) from error
         raise UsageError(
-            f"{what} is a {getattr(hint, '__name__', hint)!r}, which JSON cannot hold: use a "
+            f"{what} is a `{getattr(hint, '__name__', hint)}`, which JSON cannot hold: use a "
             f"JSON type, a pydantic model, a dataclass, or a `Literal`."
         ) from error
 

@@ -285,7 +285,7 @@ def test_a_result_without_annotation_is_refused() -> None:
 def test_a_result_that_json_cannot_hold_is_refused() -> None:
     class Thing: ...
 
-    with pytest.raises(UsageError, match="The result of tool `f` is a 'Thing', which JSON cannot"):
+    with pytest.raises(UsageError, match="The result of tool `f` is a `Thing`, which JSON cannot"):
 
         @tool
         def f() -> Thing:
@@ -297,6 +297,13 @@ def test_a_parameter_that_json_cannot_hold_is_refused() -> None:
 
         @tool
         def f(when: str, then: Callable[[], None]) -> None: ...
+
+
+def test_a_quoted_name_within_an_annotation_is_what_the_error_is_about() -> None:
+    with pytest.raises(UsageError, match=r"`where` of tool `f` is a `list.*without quotes"):
+
+        @tool
+        def f(where: list["Nowhere"]) -> None: ...  # type: ignore[name-defined]  # noqa: F821, UP037
 
 
 @pytest.mark.parametrize(
