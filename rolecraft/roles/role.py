@@ -448,11 +448,15 @@ class Role(Asks, Records, Declared):
         around = env.budget if env is not None else None
         if self.limits is None:
             return around
-        if self.rc.budget is None:
+        mine = self.rc.budget
+        if mine is None or mine.parent is not around:  # the team's may come later
             from rolecraft.models.budget import Budget
 
-            self.rc.budget = Budget(self.limits, parent=around, name=f"role {self.name!r}")
-        return self.rc.budget
+            before, mine = mine, Budget(self.limits, parent=around, name=f"role {self.name!r}")
+            if before is not None:
+                mine.limits, mine.spent = before.limits, before.spent
+            self.rc.budget = mine
+        return mine
 
     @property
     def system_prompt(self) -> str:

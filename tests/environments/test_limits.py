@@ -263,6 +263,38 @@ async def test_limits_of_a_role_and_of_its_team_are_nested():
     assert team.trajectory.usage.calls == 3
 
 
+async def test_what_a_role_spent_alone_counts_in_its_own_limits_when_a_team_hires_it():
+    role = writer(1, model=Priced(), limits=Limits(calls=2))
+    await role.run("rain")
+    team = Team([role], limits=Limits(usd=9.0))
+    await team.run("snow")
+    with pytest.raises(LimitReached, match="2 model calls for role 'Writer' is used up"):
+        await team.run("hail")
+    assert team.env.budget.spent.calls == 1
+
+
+async def test_money_that_comes_later_binds_a_role_with_limits_of_its_own():
+    role = writer(3, limits=Limits(calls=9))
+    team = Team([role], model=Priced())
+    await team.run("rain", rounds=1)
+    team.invest(1.0)
+    with pytest.raises(LimitReached, match=r"limit of \$1 does not cover"):
+        await team.run("snow")
+    assert role.rc.budget.spent.calls == 4
+    assert team.env.budget.spent.calls == 1
+
+
+async def test_after_a_reset_limits_are_whole_again():
+    def roles() -> list[Role]:
+        return [writer(2, limits=Limits(calls=2))]
+
+    team = Team(roles(), model=Priced(), limits=Limits(calls=2))
+    first = await team.run("rain")
+    team.reset()
+    assert written(await team.run("rain"))[:2] == written(first)[:2]
+    assert team.env.budget.spent.calls == 2
+
+
 async def test_a_role_alone_is_stopped_too():
     role = writer(3, model=Priced(), limits=Limits(usd=1.5, on_limit="stop"))
     assert await role.run("rain") is None
