@@ -259,6 +259,15 @@ async def test_code_after_the_farewell_is_a_run_that_does_not_end(tmp_path: Path
     assert not (await annotate(write(tmp_path / "log.json", alg(code, out, bye, agreed)))).present
 
 
+async def test_a_message_that_ends_an_action_is_no_farewell(tmp_path: Path) -> None:
+    """`data["ends"]` says in records of ours that an action is over: it never is about the work."""
+    code = {"content": "Let me look.\n```python\nprint(1)\n```", "name": "Coder"}
+    out = {"content": "exitcode: 0 (execution succeeded)\nCode output: 1\n", "name": "Terminal"}
+    log = read(write(tmp_path / "log.json", alg({"content": "Go.", "name": "Boss"}, code, out)))
+    log.events[0].data["ends"] = True
+    assert not (await annotate(log)).present
+
+
 def test_odd_turns_are_kept_and_named(tmp_path: Path) -> None:
     log = alg(
         {"content": None, "name": "A"},

@@ -3,8 +3,8 @@
 Three signs. (1) The header's goal is met (see `goals`) and some role goes on with work it did
 before: at least two steps of kinds that it had already done, none of them a check, and nobody
 from outside asked for more. Closing reports, hand-overs and last steps of others are no sign.
-(2) A message declared the work finished (importers mark it `data["ends"]`) and code was executed
-afterwards. (3) A limit ended the run, and its last steps only repeated earlier ones.
+(2) A message declared the work finished (importers mark it `data["farewell"]`) and code was
+executed afterwards. (3) A limit ended the run, and its last steps only repeated earlier ones.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TerminationUnaware(Detector):
         return None
 
     def _after_farewell(self, view: TraceView, steps: list[Step]) -> FailureFinding | None:
-        end = next((at for at, event in enumerate(view.events) if event.data.get("ends")), None)
+        end = next((at for at, event in enumerate(view.events) if event.data.get("farewell")), None)
         if end is None:
             return None
         later = [step for step in steps if step.start > end and step.kind == "code"]

@@ -9,7 +9,7 @@ alike.
   `WebSurfer`; the speaker as written is kept in `data["speaker"]`.
 - A turn that begins `exitcode: N (…)` reports that code was executed: a `tool_result` with
   `ok`, `exitcode`, and as `cause` and `arguments` the turn before it and its fenced code.
-- A message that ends with the line `TERMINATE` declares the work finished: `data["ends"]`.
+- A message that ends with the line `TERMINATE` declares the work finished: `data["farewell"]`.
 - `question` becomes the task, `system_prompt` the roles.
 - Everything else is a label or a note about the log (answer, failing agent and step, reason): it
   is kept in `about["labels"]`, where no detector and no judge looks.
@@ -115,7 +115,7 @@ def _event(turn: Any, index: int, before: list[Event]) -> tuple[Event, str]:
         to = stage["to"] or ALL
         event = Event(kind, role=stage["name"], content=content, to=(to,), data=data)
     if content.rstrip().rsplit("\n", 1)[-1].strip() == "TERMINATE":
-        data["ends"] = True
+        data["farewell"] = True
     return event, flaw
 
 
