@@ -1,16 +1,22 @@
-"""What happened within what: actions within actions, tool calls and model calls within either."""
+"""What happened within what, for tables and pictures; in every record.
+
+`runs` says it of records that number the runs of actions. Those of schema version 1 and of other
+tools have causes alone: in them an action of a role lasts until its next one, and a tool call until
+its result.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.runs import ends_run, places, starts_run
 
 if TYPE_CHECKING:
     from rolecraft.trajectories.trajectory import Trajectory
 
 STARTS = frozenset({"action", "tool_call"})
-_ENDS = frozenset({"action_result", "tool_result", "error", "limit"})
 _GOES_ON = frozenset({"more_room", "use_model"})
 """What may be decided at a limit so that the turn goes on."""
 
@@ -25,61 +31,55 @@ def is_failure(event: Event) -> bool:
 def may_end(event: Event) -> bool:
     """Whether an event ends the start that is its `cause`, if its cause is one.
 
-    What an action says last ends it (`ends`); there is an `action_result` if it says nothing.
+    Beside what ends a run of an action these are results of tool calls that were only noted down,
+    and failures in records that number no runs.
     """
-    if event.kind == "limit":
-        return is_failure(event)
-    return event.kind in _ENDS or (event.kind == "message" and "ends" in event.data)
+    return ends_run(event) or event.kind == "tool_result" or is_failure(event)
 
 
-def shows_ends(trajectory: Trajectory) -> bool:
-    """Whether a record shows how actions end: not one of schema version 1."""
-    return any(
-        event.kind == "action_result" or (event.kind == "action" and "run" in event.data)
-        for event in trajectory.events
-    )
+def shows_runs(trajectory: Trajectory) -> bool:
+    """Whether a record numbers the runs of actions, and so shows how each of them ended."""
+    return any(starts_run(event) for event in trajectory.events)
 
 
 def outermost(trajectory: Trajectory) -> dict[int, int | None]:
     """For each event by its `seq`: that of the outermost action or tool call it happened in.
 
-    A start and its end are not within themselves. A record without ends of actions (schema
-    version 1) shows tools within actions, and no actions within actions.
+    A start and its end are not within themselves.
     """
-    ends_shown = shows_ends(trajectory)
-    roles: dict[str, _Nesting] = {}
+    return (_by_runs if shows_runs(trajectory) else _by_causes)(trajectory.events)
+
+
+def _by_runs(events: Iterable[Event]) -> dict[int, int | None]:
+    starts: dict[tuple[str, str], int] = {}
     within: dict[int, int | None] = {}
-    for event in trajectory.events:
-        if event.role not in roles:
-            roles[event.role] = _Nesting(shows_ends=ends_shown)
-        within[event.seq] = roles[event.role].add(event)
+    for event, role, path in places(events):
+        top, is_inner, _ = path.partition(".")
+        if path and not is_inner and starts_run(event):
+            starts[role, path] = event.seq
+            within[event.seq] = None
+        elif not is_inner and ends_run(event):
+            within[event.seq] = None
+        else:
+            within[event.seq] = starts.get((role, top))
     return within
 
 
-class _Nesting:
-    """One role's starts that have not ended; an event is in the one that its causes lead to."""
-
-    def __init__(self, *, shows_ends: bool) -> None:
-        self._shows_ends = shows_ends
-        self._running: set[int] = set()
-        self._within: dict[int, int] = {}
-
-    def add(self, event: Event) -> int | None:
-        cause = event.cause
-        outer: int | None = None
-        if cause is not None:
-            outer = self._within.get(cause)
-            if cause in self._running:
-                if may_end(event):
-                    self._running.discard(cause)
-                elif outer is None:
-                    outer = cause
-        if event.kind == "action" and not self._shows_ends:
-            # Here the one before, which never ended, is over; it only may have said nothing.
+def _by_causes(events: Iterable[Event]) -> dict[int, int | None]:
+    running: dict[str, set[int]] = {}
+    within: dict[int, int | None] = {}
+    for event in events:
+        mine = running.setdefault(event.role, set())
+        outer = within.get(event.cause) if event.cause is not None else None
+        if event.cause in mine:
+            if may_end(event):
+                mine.discard(event.cause)
+            elif outer is None:
+                outer = event.cause
+        if event.kind == "action":
             outer = None
-            self._running.clear()
+            mine.clear()
         if event.kind in STARTS:
-            self._running.add(event.seq)
-        if outer is not None:
-            self._within[event.seq] = outer
-        return outer
+            mine.add(event.seq)
+        within[event.seq] = outer
+    return within

@@ -21,7 +21,7 @@ from rolecraft.messages import ALL, NOBODY, SELF, USER
 from rolecraft.trajectories._header import action_names, declared_actions
 from rolecraft.trajectories.diagram import one_line
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.nesting import STARTS, may_end, outermost, shows_ends
+from rolecraft.trajectories.nesting import STARTS, may_end, outermost, shows_runs
 
 if TYPE_CHECKING:
     from rolecraft.trajectories.trajectory import Trajectory
@@ -118,7 +118,7 @@ def state_diagram(trajectory: Trajectory, role: str, *, width: int = 60) -> str:
 def state_machines(trajectory: Trajectory) -> dict[str, StateMachine]:
     """The machine of every role that was declared or did something, by its name."""
     within = outermost(trajectory)
-    ends_shown = shows_ends(trajectory)
+    runs_shown = shows_runs(trajectory)
     events: dict[str, list[Event]] = {}
     by_seq = {event.seq: event for event in trajectory.events}
     declared = declared_actions(trajectory.about)
@@ -131,7 +131,7 @@ def state_machines(trajectory: Trajectory) -> dict[str, StateMachine]:
     for role, done in events.items():
         track = _Track(role, declared.get(role, ()))
         if any(event.kind in STARTS for event in done):
-            _follow_actions(track, done, within, by_seq, ends_shown=ends_shown)
+            _follow_actions(track, done, within, by_seq, runs_shown=runs_shown)
         else:
             _follow_deeds(track, done)
         machines[role] = track.machine()
@@ -144,7 +144,7 @@ def _follow_actions(
     within: Mapping[int, int | None],
     by_seq: Mapping[int, Event],
     *,
-    ends_shown: bool,
+    runs_shown: bool,
 ) -> None:
     states = {e.seq: e for e in events if e.kind in STARTS and _is_state(e, within)}
     ended = {event.cause for event in events if may_end(event)}
@@ -160,7 +160,7 @@ def _follow_actions(
             track.enter(_state_of(event))
         elif may_end(event) and event.cause in states and _failed(event):
             track.fail(_state_of(states[event.cause]))
-    if last is not None and (last.seq in ended or not ends_shown):  # else cut off while it ran
+    if last is not None and (last.seq in ended or not runs_shown):  # else cut off while it ran
         track.end(finally_=True)
 
 

@@ -89,7 +89,7 @@ def test_time_is_that_of_the_outermost_work() -> None:
     run = record(
         Event("message", role="user"),
         Event("model_call", role="Ann", cause=0),  # which action to take
-        Event("action", role="Ann", data={"action": "A"}, cause=0),
+        Event("action", role="Ann", data={"action": "A", "run": "1"}, cause=0),
         Event("model_call", role="Ann", cause=2),
         Event("action_result", role="Ann", cause=2),
     )

@@ -18,6 +18,7 @@ from rolecraft.models.base import Completion
 from rolecraft.roles import UseTools
 from rolecraft.trajectories import Event, Trajectory, state_machines
 from rolecraft.trajectories.events import EVENT_KINDS
+from rolecraft.trajectories.nesting import outermost
 
 
 def record(*events: Event, **about: object) -> Trajectory:
@@ -26,8 +27,16 @@ def record(*events: Event, **about: object) -> Trajectory:
     return Trajectory("t", dict(about), list(events))
 
 
-def action(name: str, cause: int | None = None, *, role: str = "Ann", time: int = 0) -> Event:
-    return Event("action", role=role, data={"action": name}, cause=cause, time=time)
+def action(
+    name: str,
+    cause: int | None = None,
+    *,
+    run: str | None = None,
+    role: str = "Ann",
+    time: int = 0,
+) -> Event:
+    data = {"action": name} | ({"run": run} if run else {})
+    return Event("action", role=role, data=data, cause=cause, time=time)
 
 
 def end(cause: int, *, role: str = "Ann", time: int = 0) -> Event:
@@ -115,19 +124,34 @@ async def test_an_action_within_an_action_is_no_state() -> None:
     assert ways(run) == [(None, "Both", 1), ("Both", "Review", 1), ("Review", None, 1)]
 
 
-def test_what_runs_within_an_action_is_told_by_causes_and_ends() -> None:
+def test_what_runs_within_an_action_is_told_by_the_paths_of_runs() -> None:
     run = record(
         Event("message", role="user"),
-        action("Outer", 0),
-        action("Inner", 1),
+        action("Outer", 0, run="1"),
+        action("Inner", 1, run="1.1"),
         Event("tool_call", role="Ann", data={"tool": "shell"}, cause=2),
         Event("tool_result", role="Ann", cause=3),
         end(2),
         end(1),
-        action("Next", 1),  # the one before said nothing, so it is the cause
+        action("Next", 1, run="2"),  # the one before said nothing, so it is the cause
         end(7),
     )
     assert ways(run) == [(None, "Outer", 1), ("Outer", "Next", 1), ("Next", None, 1)]
+
+
+def test_a_record_of_schema_version_1_shows_actions_one_after_the_other() -> None:
+    """It numbers no runs and records no ends; what a tool does is within the action before it."""
+    run = record(
+        Event("message", role="user"),
+        action("Plan", 0),
+        Event("tool_call", role="Ann", data={"tool": "shell"}, cause=1),
+        Event("tool_result", role="Ann", data={"ok": True}, cause=2),
+        action("Build", 1),  # `Plan` said nothing, so it is the cause
+        Event("error", role="Ann", cause=4),
+    )
+    assert ways(run) == [(None, "Plan", 1), ("Plan", "Build", 1), ("Build", None, 1)]
+    assert outermost(run) == {0: None, 1: None, 2: 1, 3: 1, 4: None, 5: None}
+    assert [state.failed for state in state_machines(run)["Ann"].states] == [0, 1]
 
 
 async def test_the_tools_that_a_model_called_are_states() -> None:
@@ -194,7 +218,8 @@ async def test_a_failed_action_says_so() -> None:
 
 def test_an_action_that_was_cut_off_leads_nowhere() -> None:
     """The process was killed while it ran: there is no way from it to the end."""
-    run = record(Event("message", role="user"), action("A", 0), end(1), action("B", 1))
+    first, second = action("A", 0, run="1"), action("B", 1, run="2")
+    run = record(Event("message", role="user"), first, end(1), second)
     assert ways(run) == [(None, "A", 1), ("A", "B", 1)]
 
 
