@@ -79,11 +79,16 @@ def places(events: Iterable[Event]) -> Iterator[Placed]:
 def action_runs(placed: Iterable[Placed]) -> dict[tuple[str, str], ActionRun]:
     """The runs of actions, by role and path."""
     found: dict[tuple[str, str], ActionRun] = {}
+    latest: dict[str, str] = {}
     for event, role, path in placed:
+        if not path and ends_run(event):
+            path = latest.get(role, "")  # the role said at once what its action returned
         if not path:
             continue
         if starts_run(event) and event.data["run"] == path:
             found[role, path] = ActionRun(role, path, event)
+            if "." not in path:
+                latest[role] = path
         elif (run := found.get((role, path))) is not None:
             if run.end is None and ends_run(event):
                 run.end = event
