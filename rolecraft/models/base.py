@@ -157,6 +157,8 @@ class Session:
         """Called when a call ended without an answer."""
         self.place: Turn | None = None
         """Where the answer of the call under way will stand in the record; the role's."""
+        self.offered: tuple[Tool, ...] = ()
+        """The tools that the record says were offered last; the role's."""
         self.given_by = ""
         """The model that gave an answer which comes from a record; the role's."""
         self.messages: list[Message] = [Message(system, role="system")] if system else []
@@ -263,6 +265,8 @@ class Session:
                 budget.settle(hold, error.usage)
             else:
                 budget.release(hold)
+                if isinstance(error, LimitReached) and error.usage is None and hold.billed:
+                    error.usage = hold.charged
             raise
         finally:
             self._hold = None

@@ -46,6 +46,9 @@ Answer = TypeVar("Answer")
 _ROUNDING_USD = 1e-9
 
 
+_NOTHING = Usage(calls=0, usd=0.0)
+
+
 @dataclass(slots=True)
 class Hold:
     """What a call under way, or all of them, may cost at most."""
@@ -60,6 +63,11 @@ class Hold:
     dearest_usd: float = 0.0
     dearest_tokens: int = 0
     """The most that one of these attempts was billed."""
+
+    @property
+    def billed(self) -> bool:
+        """Whether attempts without an answer were billed."""
+        return self.charged != _NOTHING
 
 
 class Budget:

@@ -97,11 +97,13 @@ def again(role: Role, log: Log, events: tuple[Event, ...]) -> None:
 
 
 def count(budget: Budget | None, event: Event) -> None:
-    """Let a recorded crossing count: the room that was given, and what was charged."""
-    if budget is None or event.kind != "limit":
+    """Let a recorded event count: what was billed, and the room that was given."""
+    if budget is None:
         return
     if event.usage is not None:
         budget.count(event.usage)
+    if event.kind != "limit":
+        return
     crossing, decision = read_decided(event.data, role=event.role)
     if isinstance(decision, MoreRoom):
         budget.named(crossing.whose).grant(decision)

@@ -14,6 +14,7 @@ from rolecraft.trajectories.events import Event
 if TYPE_CHECKING:
     from rolecraft.actions import Action
     from rolecraft.roles.role import Role
+    from rolecraft.trajectories.events import Usage
 
 
 def describe(role: Role) -> dict[str, Any]:
@@ -43,7 +44,13 @@ def failure_event(
     data = {"type": type(error).__name__, **about}
     if isinstance(error, ModelError) and error.attempts > 1:
         data["attempts"] = error.attempts
-    return Event("error", content=str(error), data=data, cause=cause)
+    return Event("error", content=str(error), data=data, cause=cause, usage=usage_of(error))
+
+
+def usage_of(error: BaseException) -> Usage | None:
+    """What was billed for model calls that ended with this exception, if anything is known of."""
+    usage: Usage | None = error.usage if isinstance(error, (LimitReached, ModelError)) else None
+    return usage
 
 
 @contextmanager

@@ -615,6 +615,7 @@ class Role(Asks, Records, Declared):
         event.role, event.cause = self.name, now.event.seq
         now.log.add(event)
 
+            event.usage = recording.usage_of(error)
     def _note_failure(self, now: Running, error: Exception) -> None:
         self.rc.last_error = error
         recording.add_note(error, self.name, now.action)

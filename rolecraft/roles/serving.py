@@ -105,12 +105,7 @@ def _again(role: Role, now: Running, event: Event, numbers: dict[int, int]) -> i
             f"`run`, and the actions {event.data['actions']} cannot be made again from the record. "
             f"Swap in `_act` (role code runs again), or give these actions plain fields."
         )
-    elif event.kind == "limit":
-        crossing.count(role._budget, event)
-    elif event.kind == "model_call":
-        budget = role._budget
-        if budget is not None and event.usage is not None:
-            budget.count(event.usage)
+    crossing.count(role._budget, event)
     return now.log.add(_copy(event, numbers, now))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from rolecraft import (
     UserRequirement,
 )
 from rolecraft.environments import bound
-from rolecraft.errors import EndlessRun, LimitReached, UnknownName
+from rolecraft.errors import EndlessRun, LimitReached, ModelError, UnknownName
 from rolecraft.messages import NOBODY
 from rolecraft.models import (
     Completion,
@@ -70,6 +71,20 @@ class Priced(FunctionModel):
 
     def estimate_usd(self, session, sampling, tools=()):
         return self.usd
+
+
+class Fails(FunctionModel):
+    """Raises `error`, and ends the process at the next call."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(lambda call: "")
+        self.error = error
+
+    async def _complete(self, session, tools, sampling):
+        await super()._complete(session, tools, sampling)
+        if len(self.calls) > 1:
+            raise KeyboardInterrupt
+        raise self.error
 
 
 def writer(drafts: int = 3, **fields: object) -> Role:
@@ -293,6 +308,36 @@ async def test_after_a_reset_limits_are_whole_again():
     team.reset()
     assert written(await team.run("rain"))[:2] == written(first)[:2]
     assert team.env.budget.spent.calls == 2
+
+
+async def test_a_failed_call_that_was_billed_counts_after_a_recovery(tmp_path: Path):
+    """The first process pays two dollars for an answer that is none, and stops."""
+    billed = ModelError("no answer", usage=Usage(5, 2, 2.0))
+
+    def team(model: Model, **options: object) -> Team:
+        class Tries(Role):
+            actions = [Draft]
+
+            async def _act(self):
+                with contextlib.suppress(ModelError):
+                    await super()._act()
+                self.set_actions([Draft])
+                return await super()._act()
+
+        limits = Limits(usd=2.5, on_limit="stop")
+        return Team([Tries(name="Ann")], model=model, limits=limits, **options)
+
+    path = tmp_path / "run.jsonl"
+    first = team(Fails(billed), journal=path)
+    with pytest.raises(KeyboardInterrupt):
+        await first.run("rain")
+    first.env.close()
+    (error,) = first.trajectory.of("error")
+    assert error.usage == Usage(5, 2, 2.0)
+    model = Priced()
+    run = await team(model).recover(path)
+    assert run.stop == "limit"
+    assert model.calls == []
 
 
 async def test_a_role_alone_is_stopped_too():
