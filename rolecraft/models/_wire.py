@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 from rolecraft.errors import UsageError
@@ -47,7 +48,8 @@ def write_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
             "function": {
                 "name": tool.name,
                 "description": tool.description,
-                "parameters": tool.parameters or {"type": "object", "properties": {}},
+                # A copy: LiteLLM rewrites schemas in place for some providers.
+                "parameters": deepcopy(tool.parameters) or {"type": "object", "properties": {}},
             },
         }
         for tool in tools

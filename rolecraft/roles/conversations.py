@@ -195,7 +195,8 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
             for name in Sampling.__slots__
             if (value := getattr(call.sampling, name)) not in (None, ())
         }
-    if call.tools:
+    if call.tools != session.offered:  # most calls offer what the one before did
+        session.offered = call.tools
         data["tools"] = [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
             for tool in call.tools

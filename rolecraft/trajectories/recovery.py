@@ -118,7 +118,7 @@ def split(trajectory: str, about: dict[str, Any], events: Sequence[Event]) -> Ke
         trajectory,
         about,
         list(events[:cut]),
-        [_unfinished(tail)],
+        [_unfinished(tail, stopped=stop is not None)],
         stop if unfinished else None,
         failed if unfinished and stop is not None else None,
     )
@@ -133,15 +133,24 @@ def _last_turn(events: Sequence[Event]) -> int:
     return cut
 
 
-def _unfinished(tail: Sequence[Placed]) -> list[Placed]:
-    """The events of the roles, without the failures that ended their turns."""
+def _unfinished(tail: Sequence[Placed], *, stopped: bool) -> list[Placed]:
+    """The events of the roles, without the failures that stopped the run.
+
+    A failure that something around it has dealt with (a model was told that a tool failed, an
+    action caught what another raised) is an outcome like any other. So is one after which the
+    process was killed: the run would have failed with it.
+    """
     kept: list[Placed] = []
     over: set[str] = set()
+    failed: set[tuple[str, str]] = set()
     for placed in reversed(tail):
         event, role, path = placed
         if event.kind in ("stop", "resume") or not role:
             continue
-        if role not in over and _is_failure(event, path):
+        around = path.rpartition(".")[0]
+        dealt_with = around and (role, around) not in failed
+        if stopped and role not in over and not dealt_with and _is_failure(event, path):
+            failed.add((role, path))
             continue
         over.add(role)
         kept.append(placed)

@@ -118,10 +118,6 @@ async def test_cut_off_after_any_event_a_run_goes_on_to_the_same_end(tmp_path: P
     await go_on_from(tmp_path, told_of_a_failure=False)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="`recovery._unfinished` takes the failed call at the end of a record for what ended it",
-)
 async def test_cut_off_after_a_call_that_failed_it_is_not_done_again(tmp_path: Path) -> None:
     """The model was about to be told of the failure; that is no end of the run."""
     await go_on_from(tmp_path, told_of_a_failure=True)
