@@ -102,6 +102,14 @@ class Action(Asks, Records, Declared):
     repeat: Repeat = "with_key"
 
     _positional: ClassVar[tuple[str, ...]] = ("name", "desc")
+    _hooks = Declared._hooks | {
+        "_aask",
+        "_start_event",
+        "_end_event",
+        "_error_event",
+        "_result_of",
+        "_record",
+    }
     _takes_history: ClassVar[bool] = True
     _owner: Owner | None = None
 

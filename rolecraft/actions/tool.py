@@ -46,6 +46,7 @@ class ToolAction(Action):
 
     parallel: bool = False
 
+    _hooks = Action._hooks | {"_parameters"}
     _call_id = ""
 
     def __init__(self, **fields: Any) -> None:

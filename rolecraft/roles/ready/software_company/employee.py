@@ -20,6 +20,8 @@ class Employee(KeepsProtocol):
     works_on: Sequence[type[Action]] = ()
     answers_for: Concern | None = None
 
+    _hooks = KeepsProtocol._hooks | {"_takes_up"}
+
     async def _observe(self) -> int:
         await super()._observe()
         rc = self.rc
