@@ -1,0 +1,153 @@
+"""Mistakes that Python lets pass, and that cost a newcomer an afternoon: what says so, and when."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import pytest
+
+from rolecraft import Action, Role
+from rolecraft.errors import UsageError
+from rolecraft.roles import UseTools
+
+
+def test_a_misspelt_field_is_told_where_the_class_is_defined() -> None:
+    """`gaol = ...` used to be a field of its own, and the role had no goal."""
+    with pytest.warns(UserWarning, match="`Editor` sets `gaol`.*If you mean `goal`") as caught:
+
+        class Editor(Role):
+            gaol = "short headlines"
+
+    assert caught[0].filename == __file__
+    assert "annotate it: `gaol: str = ...`" in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "meant"),
+    [
+        (Role, "watches", "watch"),
+        (Role, "wacth", "watch"),
+        (Role, "descr", "desc"),
+        (Role, "action", "actions"),
+        (Role, "limit", "limits"),
+        (Role, "constrains", "constraints"),
+        (Action, "descr", "desc"),
+        (Action, "time_out", "timeout"),
+        (UseTools, "maxsteps", "max_steps"),
+    ],
+)
+def test_near_misses_name_the_field_that_is_meant(base: type, name: str, meant: str) -> None:
+    with pytest.warns(UserWarning, match=f"`{name}`.*`{meant}`"):
+        type("Mine", (base,), {name: "x"})
+
+
+def test_fields_of_one_s_own_are_no_near_misses() -> None:
+    """Nothing is said of other names, of annotated ones, and of a field that is set as it is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        class Player(Role):
+            goal = "win"
+            game = "chess"
+            title = "champion"
+            topics = ["openings"]
+            score = 0
+            goals: ClassVar[int] = 3
+            mode: str = "fast"
+
+        class Team(Player):
+            game = "go"
+            mode = "slow"
+
+    assert (Team().goal, Team().mode) == ("win", "slow")
+
+
+@pytest.mark.parametrize("name", ["_write", "_heard", "_number", "_log_now", "_setting", "_solo"])
+def test_a_role_cannot_hide_a_private_part_of_its_base(name: str) -> None:
+    """Two ready-made roles once had a method `_write`, and recorded nothing any more."""
+    with pytest.raises(UsageError, match=f"`Mine.{name}` hides a part of `Role`.*`_act`"):
+        type("Mine", (Role,), {name: lambda self: None})
+
+
+@pytest.mark.parametrize("name", ["_owner", "_bound", "_owned"])
+def test_an_action_cannot_either(name: str) -> None:
+    with pytest.raises(UsageError, match=f"`Mine.{name}` hides a part of `Action`"):
+        type("Mine", (Action,), {name: None})
+
+
+def test_a_mixin_cannot_either() -> None:
+    class Logs:
+        def _write(self, text: str) -> None: ...
+
+    with pytest.raises(UsageError, match=r"`Logs._write` hides a part of `Role`"):
+
+        class Mine(Logs, Role): ...  # type: ignore[misc]
+
+
+def test_neither_can_an_attribute_that_is_set_later() -> None:
+    class Mine(Role):
+        def __init__(self, **fields: Any) -> None:
+            super().__init__(**fields)
+            self._heard = ["nothing yet"]  # type: ignore[method-assign, assignment]
+
+    with pytest.raises(UsageError, match=r"`self._heard = ...` in `Mine` hides a part of `Role`"):
+        Mine()
+
+
+def test_the_hooks_are_free() -> None:
+    class Mine(Role):
+        async def _observe(self) -> int:
+            return await super()._observe()
+
+        async def _think(self) -> bool | None:
+            return await super()._think()
+
+        async def _act(self) -> Any:
+            return await super()._act()
+
+        async def _react(self) -> Any:
+            return await super()._react()
+
+        async def _aask(self, prompt: str, system_msgs: list[str] | None = None) -> str:
+            return prompt
+
+        def _set_state(self, state: int) -> None: ...
+
+        def _watch(self, actions: Any) -> None:
+            super()._watch(actions)
+
+        def _init_actions(self, actions: Any) -> None: ...
+
+        def _set_react_mode(self, react_mode: Any, *args: Any) -> None:
+            super()._set_react_mode(react_mode, *args)
+
+    assert Mine().name == "Mine"
+
+
+def test_private_names_of_one_s_own_are_free_and_so_is_overriding_them() -> None:
+    class Base(Role):
+        _note = "base"
+
+        def _helper(self) -> str:
+            return self._note
+
+    class Mine(Base):
+        _note = "mine"
+
+        def _helper(self) -> str:
+            return super()._helper() + "!"
+
+    mine = Mine()
+    mine._extra = 1
+    assert mine._helper() == "mine!"
+
+
+def test_who_means_it_says_so() -> None:
+    class Mine(Role):
+        _hooks = Role._hooks | {"_heard"}
+
+        def _heard(self, message: Any) -> None:
+            super()._heard(message)
+
+    assert "_heard" not in Mine()._methods
