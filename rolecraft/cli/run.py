@@ -230,9 +230,12 @@ async def _watched(
         team.env.close()
         watch.close()
         await models.aclose()
+    trajectory = load(journal)
+    if stop == "limit" and not limit:  # it was to stop the run, and not to be raised
+        limit = [event.content for event in trajectory.of("limit")][-1]
     return _Outcome(
         journal=journal,
-        trajectory=load(journal),
+        trajectory=trajectory,
         stop=stop,
         limit=limit,
         approvals=approvals,

@@ -69,6 +69,10 @@ def costly():
     return Team([Writer(), Reviewer()], limits=Limits(calls=0))
 
 
+def frugal():
+    return Team([Writer(), Reviewer()], limits=Limits(calls=0, on_limit="stop"))
+
+
 def broken():
     return Team([Role(name="Clumsy", actions=[Broken])])
 

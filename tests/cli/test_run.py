@@ -89,6 +89,13 @@ def test_a_teams_own_limit_holds_and_is_named(cli, team_file):
     assert "0 model calls" in result.lines[0]["limit"]
 
 
+def test_a_limit_that_stops_the_run_is_named_too(cli, team_file):
+    result = cli("run", "crew.py:frugal", "--task", "x", "--json")
+    assert result.code == ExitCode.INCOMPLETE
+    assert result.lines[0]["stop"] == "limit"
+    assert "0 model calls" in result.lines[0]["limit"]
+
+
 def test_limits_of_the_command_line_add_to_the_teams_own(cli, team_file):
     result = cli("run", "crew.py:costly", "--task", "x", "--usd", "5", "--json")
     assert result.lines[0]["stop"] == "limit"
