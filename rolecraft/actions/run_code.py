@@ -5,22 +5,17 @@ Every program is one run of its own: what an earlier one defined is not there.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
 
 from rolecraft.actions.action import Action
+from rolecraft.actions.code_blocks import code_blocks
 from rolecraft.actions.record import Records
 from rolecraft.messages import Message
 from rolecraft.sandboxes import Bubblewrap, Execution, Sandbox, SandboxLimits
 from rolecraft.sandboxes.base import DEFAULT_LIMITS
 
-_BLOCK = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?:python3?|py)\b[^\n]*\n"
-    r"(?P<code>.*?)"
-    r"(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
-)
+_PYTHON = frozenset({"python", "python3", "py"})
 NO_CODE = "There is no block of Python code in this message."
 NO_OUTPUT = "(The program printed nothing.)"
 
@@ -30,8 +25,11 @@ def python_in(text: str) -> str:
 
     A block that is never closed counts: a model that was cut off is told of the error in it.
     """
-    blocks = [textwrap.dedent(found["code"]).strip("\n") for found in _BLOCK.finditer(text)]
-    return "\n\n".join(block for block in blocks if block.strip())
+    return "\n\n".join(
+        textwrap.dedent(block.code).strip("\n")
+        for block in code_blocks(text)
+        if block.language in _PYTHON and block.code.strip()
+    )
 
 
 async def run_python(

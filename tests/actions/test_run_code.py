@@ -20,6 +20,11 @@ from rolecraft.sandboxes import LocalProcess, SandboxLimits
         ("```python\nprint(1)", "print(1)"),  # cut off
         ("```\nnot said to be Python\n```", ""),
         ("```pytb\nTraceback\n```", ""),
+        ("```python-repl\n>>> 1\n1\n```", ""),
+        (
+            '```python\ndef f():\n    """\n    ```\n    """\n```',
+            'def f():\n    """\n    ```\n    """',
+        ),
         ("```python\n\n```", ""),
         ("no code", ""),
     ],

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+from rolecraft.actions.code_blocks import fenced_lines
+
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _HERE = re.compile(r"\]\(#([^)\s]*)\)")
 _CODE_SPAN = re.compile(r"`[^`\n]+`")
@@ -26,28 +27,13 @@ class Section(NamedTuple):
 
 def lines(text: str) -> Iterator[tuple[str, bool]]:
     """Each line, and whether it belongs to a fenced block (its fences do)."""
-    return ((line, bool(fence)) for line, fence in _fenced(text))
-
-
-def _fenced(text: str) -> Iterator[tuple[str, str]]:
-    """Each line with the opening fence of the block that it belongs to, if any."""
-    fence = ""
-    for line in text.splitlines():
-        found = _FENCE.fullmatch(line)
-        # A back quote after an opening fence makes it a code span.
-        if not fence and found and not (found[1][0] == "`" and "`" in found[2]):
-            fence = found[1]
-            yield line, fence
-        else:
-            yield line, fence
-            if fence and found and found[1].startswith(fence) and not found[2].strip():
-                fence = ""
+    return ((line.text, line.part != "text") for line in fenced_lines(text))
 
 
 def closed(text: str) -> str:
     """`text`, with an end for a fenced block that has none: it would swallow all that follows."""
-    *_, (_, fence) = _fenced(f"{text}\n-")
-    return f"{text}\n{fence}" if fence else text
+    *_, last = fenced_lines(f"{text}\n-")
+    return f"{text}\n{last.fence}" if last.fence else text
 
 
 def sections(text: str) -> list[Section]:

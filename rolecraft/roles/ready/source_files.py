@@ -8,12 +8,14 @@ work half-way, because a message is delivered when the round ends.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from rolecraft.actions.code_blocks import code_blocks
 from rolecraft.messages import Message
 from rolecraft.trajectories.trajectory import Trajectory
 
@@ -47,7 +49,9 @@ class SourceFile(BaseModel):
         return Message(str(self), instruct_content=self)
 
     def __str__(self) -> str:
-        return f"`{self.path}`:\n```\n{self.content.rstrip()}\n```"
+        # Longer than any fence inside, so that a file of Markdown ends where it ends.
+        fence = max(["``", *re.findall(r"`{3,}", self.content)], key=len) + "`"
+        return f"`{self.path}`:\n{fence}\n{self.content.rstrip()}\n{fence}"
 
 
 def files_of(messages: Iterable[Message]) -> dict[str, str]:
@@ -95,11 +99,7 @@ def write_files(files: dict[str, str], folder: str | Path) -> Path:
 
 def code_in(answer: str) -> str:
     """The code of a model's answer: its longest fenced block, or all of it if it has none."""
-    blocks = answer.split("```")[1::2]
+    blocks = [block.code for block in code_blocks(answer)]
     if not blocks:
-        return answer.strip() + "\n"
-    code = max(blocks, key=len)
-    first, newline, rest = code.partition("\n")
-    if newline and " " not in first.strip():  # the name of the language
-        code = rest
-    return code.strip("\n") + "\n"
+        blocks = [answer.strip().removeprefix("```").removesuffix("```")]
+    return max(blocks, key=len).strip("\n") + "\n"

@@ -63,6 +63,12 @@ def test_files_are_written_below_a_folder_that_is_made(tmp_path: Path) -> None:
         ("```\nx = 1\n```", "x = 1\n"),
         ("```python\nx = 1  # the answer was cut off", "x = 1  # the answer was cut off\n"),
         ("```x = 1```", "x = 1\n"),
+        ("```python\n```", "\n"),  # such as `__init__.py`
+        ("````md\n# Use\n```sh\npython x\n```\n````", "# Use\n```sh\npython x\n```\n"),
+        (
+            '```py\ndef f():\n    """\n    ```\n    """\n```',
+            'def f():\n    """\n    ```\n    """\n',
+        ),
         ("", "\n"),
     ],
 )
@@ -73,3 +79,9 @@ def test_code_is_the_longest_block_of_an_answer(answer: str, code: str) -> None:
 @given(st.text(st.characters(exclude_characters="`\r", exclude_categories=["Cs"])))
 def test_fenced_code_comes_out_as_it_went_in(code: str) -> None:
     assert code_in(f"Sure.\n```python\n{code}\n```\n").strip("\n") == code.strip("\n")
+
+
+@given(st.text("`~\n x", max_size=40))
+def test_a_file_that_is_shown_can_be_read_again_whatever_is_in_it(content: str) -> None:
+    shown = str(SourceFile(path="a.md", content=content))
+    assert code_in(shown).strip("\n").rstrip() == content.strip("\n").rstrip()
