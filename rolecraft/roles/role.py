@@ -88,18 +88,6 @@ class Role(Asks, Records, Declared):
     recall_top: int = 0
 
     _positional = ()  # too many to remember an order
-    _hooks = Declared._hooks | {
-        "_observe",
-        "_think",
-        "_act",
-        "_react",
-        "_aask",
-        "_watch",
-        "_set_state",
-        "_init_actions",
-        "_set_react_mode",
-        "_record",
-    }
 
     _solo: Trajectory | None = None
     _reply_ends: ClassVar[bool] = True
@@ -615,6 +603,7 @@ class Role(Asks, Records, Declared):
                 if limit
                 else now.action._error_event(error)
             )
+            event.usage = recording.usage_of(error)
         if now.left is not None or event.kind == "tool_result":
             event.data["ends"] = now.left or True
         with recording.noted_on(error):
@@ -627,7 +616,6 @@ class Role(Asks, Records, Declared):
         event.role, event.cause = self.name, now.event.seq
         now.log.add(event)
 
-            event.usage = recording.usage_of(error)
     def _note_failure(self, now: Running, error: Exception) -> None:
         self.rc.last_error = error
         recording.add_note(error, self.name, now.action)
