@@ -88,6 +88,18 @@ class Role(Asks, Records, Declared):
     recall_top: int = 0
 
     _positional = ()  # too many to remember an order
+    _hooks = Declared._hooks | {
+        "_observe",
+        "_think",
+        "_act",
+        "_react",
+        "_aask",
+        "_watch",
+        "_set_state",
+        "_init_actions",
+        "_set_react_mode",
+        "_record",
+    }
 
     _solo: Trajectory | None = None
     _reply_ends: ClassVar[bool] = True
