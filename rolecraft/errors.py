@@ -32,6 +32,17 @@ class UsageError(RolecraftError):
     """The calling code is wrong: an unknown keyword, a bad value, a missing part."""
 
 
+def forgotten_await(thing: object) -> str:
+    """What to add to an error about `thing`: nothing, unless it is a call that was not awaited."""
+    import inspect  # only needed on the way out
+
+    if not inspect.isawaitable(thing):
+        return ""
+    if inspect.iscoroutine(thing):
+        thing.close()  # nobody will await it any more, and Python need not warn of that too
+    return " It was not awaited: write `await` in front of the call."
+
+
 class UnknownName(UsageError):
     """A name is not among the known ones. Lists them, nearest first."""
 

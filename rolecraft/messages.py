@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.errors import UsageError
+from rolecraft.errors import UsageError, forgotten_await
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -92,8 +92,11 @@ class Message:
     def __post_init__(self) -> None:
         if not isinstance(self.content, str):
             raise UsageError(
-                f"`Message(content=...)` wants a str, got {self.content!r}. "
-                f"Use str(...), or put structured data in `instruct_content`."
+                f"`Message(content=...)` wants a str, got {self.content!r}."
+                + (
+                    forgotten_await(self.content)
+                    or " Use str(...), or put structured data in `instruct_content`."
+                )
             )
         self.route()
 
@@ -123,4 +126,4 @@ def as_message(thing: str | Message) -> Message:
         return thing
     if isinstance(thing, str):
         return Message(thing)
-    raise UsageError(f"Expected a str or a `Message`, got {thing!r}.")
+    raise UsageError(f"Expected a str or a `Message`, got {thing!r}.{forgotten_await(thing)}")

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.errors import UsageError
+from rolecraft.errors import UsageError, forgotten_await
 from rolecraft.messages import MESSAGE_TO_ALL, Message
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ def as_reply(result: Any, action: Action | None, role: Role) -> Message | None:
             pass
     name = f"{type(action).__name__}.run" if action is not None else f"{role.name}._act"
     raise UsageError(
-        f"`{name}` returned {result!r}, which no message can carry. Return a str, a `Message`, "
-        f"a pydantic model, a JSON value, or None."
+        f"`{name}` returned {result!r}, which no message can carry."
+        + (
+            forgotten_await(result)
+            or " Return a str, a `Message`, a pydantic model, a JSON value, or None."
+        )
     )

@@ -7,9 +7,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rolecraft import Action, Role
+from rolecraft import Action, Environment, Message, Role, ScriptedModel
 from rolecraft.errors import UsageError
 from rolecraft.roles import UseTools
+
+
+class Nothing(Action):
+    async def run(self) -> None: ...
 
 
 def test_a_misspelt_field_is_told_where_the_class_is_defined() -> None:
@@ -151,3 +155,33 @@ def test_who_means_it_says_so() -> None:
             super()._heard(message)
 
     assert "_heard" not in Mine()._methods
+
+
+async def _never_awaited() -> str:
+    return "text"
+
+
+async def test_an_action_that_forgets_to_await_is_told_so() -> None:
+    class Forget(Action):
+        async def run(self) -> Any:
+            return self.ask("?")
+
+    role = Role(actions=[Forget], model=ScriptedModel([]))
+    with pytest.raises(UsageError, match=r"`Forget.run` returned .*write `await` in front"):
+        await role.run("go")
+
+
+@pytest.mark.parametrize("say", [Message, Environment().publish_message, Role().put_message])
+def test_so_is_who_says_what_was_not_awaited(say: Any) -> None:
+    """And Python's own warning about it does not come on top."""
+    with pytest.raises(UsageError, match="not awaited: write `await`"):
+        say(_never_awaited())
+
+
+async def test_so_is_a_role_whose_act_forgets_it() -> None:
+    class Forget(Role):
+        async def _act(self) -> Any:
+            return super()._act()
+
+    with pytest.raises(UsageError, match="not awaited: write `await`"):
+        await Forget(actions=[Nothing]).run("go")
