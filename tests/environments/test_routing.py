@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rolecraft import Action, Environment, Message, Role, UserRequirement
 from rolecraft.errors import DuplicateRole, UnknownName, UsageError
@@ -319,3 +321,62 @@ def test_a_role_is_found_by_name() -> None:
     assert env.get_role("Ann") is env.roles["Ann"]
     with pytest.raises(UnknownName, match=r"Role 'Anna' is not known\. Did you mean 'Ann'"):
         env.get_role("Anna")
+
+
+@given(
+    watches=st.lists(st.sets(st.sampled_from(["x", "y"])), min_size=1, max_size=6),
+    messages=st.lists(
+        st.tuples(
+            st.sampled_from(["x", "y", "z"]),
+            st.sets(st.sampled_from([ALL, USER, "0", "1", "2", "K", "gone"]), min_size=1),
+        ),
+        max_size=5,
+    ),
+)
+def test_receivers_are_those_who_watch_and_those_who_are_addressed_in_the_order_of_roles(
+    watches: list[set[str]], messages: list[tuple[str, set[str]]]
+) -> None:
+    """Whatever was delivered before, also when a role joins and another watches something else."""
+    env = Environment([_Addressed(name=str(at), watch=list(w)) for at, w in enumerate(watches)])
+    for step, (cause_by, send_to) in enumerate(messages):
+        message = Message("hi", cause_by=cause_by, sent_from="outside", send_to=send_to)
+        known = {address for role in env.roles.values() for address in role.addresses}
+        if not send_to <= known | {ALL, USER}:
+            with pytest.raises(UnknownName):
+                env.publish_message(message)
+            continue
+        before = {name: len(role.rc.inbox) for name, role in env.roles.items()}
+        env.publish_message(message)
+        heard = [n for n, role in env.roles.items() if len(role.rc.inbox) > before[n]]
+        assert heard == [
+            name
+            for name, role in env.roles.items()
+            if (ALL in send_to and cause_by in role.rc.watch) or send_to & role.addresses
+        ]
+        assert [role.name for role in env._receivers(message)] == heard
+        env.add_role(_Addressed(name=f"late {step}", watch=[cause_by]))
+        next(iter(env.roles.values())).rc.watch = [cause_by]
+
+
+class _Addressed(Role):
+    @property
+    def addresses(self) -> frozenset[str]:
+        return super().addresses | {"K"}
+
+
+async def test_an_address_is_looked_up_once_however_many_messages_are_sent() -> None:
+    """With 200 roles, each addressed message used to cost 400 looks at addresses."""
+    looks = 0
+
+    class Looked(Role):
+        @property
+        def addresses(self) -> frozenset[str]:
+            nonlocal looks
+            looks += 1
+            return super().addresses
+
+    env = Environment([Looked(name=name) for name in "abc"])
+    for _ in range(10):
+        env.publish_message(Message("hi", send_to="b"))
+    assert looks == 3
+    assert len(env.roles["b"].rc.inbox) == 10

@@ -185,3 +185,27 @@ async def test_so_is_a_role_whose_act_forgets_it() -> None:
 
     with pytest.raises(UsageError, match="not awaited: write `await`"):
         await Forget(actions=[Nothing]).run("go")
+
+
+class Say(Action):
+    async def run(self) -> str:
+        return "hello"
+
+
+@pytest.mark.parametrize("watched", ["Sya", "Say", "somewhere.else.Say", f"{__name__}.Sya"])
+async def test_a_watched_string_that_is_almost_an_action_is_told_when_the_run_begins(
+    watched: str,
+) -> None:
+    """A bare class name is no address: the role would never hear anything."""
+    env = Environment([Role(name="Ann", actions=[Say]), Role(name="Bob", watch=[watched])])
+    text = f"'Bob' watches '{watched}'.*`watch=\\[Say\\]`, or its address, '{__name__}.Say'"
+    with pytest.warns(UserWarning, match=text):
+        env.publish_message("go")
+
+
+@pytest.mark.parametrize("watched", [Say, f"{__name__}.Nothing", "mail", "Prices", "app.Story"])
+def test_nothing_is_said_of_other_addresses(watched: Any) -> None:
+    """Messages from outside say `cause_by` as they like, and a class may come to be used later."""
+    env = Environment([Role(name="Ann", actions=[Say]), Role(name="Bob", watch=[watched])])
+    env.publish_message("go")
+    assert env.messages == 1
