@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from rolecraft.actions.action import running
-from rolecraft.environments import free_running
+from rolecraft.environments import free_running, watching
 from rolecraft.environments.bound import Bound
 from rolecraft.errors import ApprovalNeeded, DuplicateRole, LimitReached, UnknownName, UsageError
 from rolecraft.messages import (
@@ -475,6 +475,7 @@ class Environment:
             name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
             for name, value in self.__dict__.items()
         }
+        watching.warn_of_near_misses(self.roles.values())
         trajectory = Trajectory(self.id, self.header_about())
         if self.journal is None:
             recorder = Recorder(trajectory)
