@@ -471,10 +471,7 @@ class Environment:
         return load(self.journal)
 
     def _open(self) -> Recorder:
-        self._beginning = {
-            name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
-            for name, value in self.__dict__.items()
-        }
+        self._beginning = _copied(self.__dict__)
         watching.warn_of_near_misses(self.roles.values())
         trajectory = Trajectory(self.id, self.header_about())
         if self.journal is None:
@@ -553,15 +550,16 @@ class Environment:
         self.close()
         if self._beginning is None:
             return
-        roles = list(self.roles.values())
-        self.__dict__.update(self._beginning)
+        beginning, roles = self._beginning, self.roles
+        self.__dict__.update(_copied(beginning))
         self.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, past=None)
+        self._beginning, self.roles = beginning, roles
         self.budget = Budget(self.limits) if self.limits is not None else None
-        self.rewatch()
-        for role in roles:
+        for role in roles.values():
             role.rc.env = role.rc.log = None
-            role.reset()
+            (role.rc.first or Beginning.of(role)).restore(role)
             role.rc.env = self
+        self.rewatch()
 
     def again(self) -> Self:
         """An environment like this one before its first event, with roles of its own.
@@ -569,10 +567,7 @@ class Environment:
         It is for a run beside this one. Objects that attributes hold (models, clients) are shared.
         """
         env = object.__new__(type(self))
-        env.__dict__.update(self.__dict__ if self._beginning is None else self._beginning)
-        for name, value in env.__dict__.items():
-            if isinstance(value, (dict, list, set)):
-                env.__dict__[name] = copy.copy(value)
+        env.__dict__.update(_copied(self._beginning or self.__dict__))
         env.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, roles={})
         env.budget = Budget(env.limits) if env.limits is not None else None
         env._beginning, env.past, env._acting = None, None, set()
@@ -582,3 +577,11 @@ class Environment:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"
+
+
+def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes, with lists, dicts and sets of their own."""
+    return {
+        name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
+        for name, value in attributes.items()
+    }
