@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from rolecraft.environments.program_development import (
 from rolecraft.errors import UnknownName
 from rolecraft.messages import Message
 from rolecraft.roles.ready.source_files import SourceFile, files_in
-from rolecraft.sandboxes import Execution
+from rolecraft.sandboxes import Execution, FunctionSandbox
 
 
 class HandIn(Action):
@@ -34,23 +33,10 @@ class HandIn(Action):
             self.role.publish_message(SourceFile(path=path, content=content).message())
 
 
-class Printed:
-    """A sandbox that runs nothing: every program prints `text`. Keeps what it was given."""
-
-    def __init__(self, text: str = "", **execution: Any) -> None:
-        self.execution = Execution(**{"exit_code": 0, "stdout": text, **execution})
-        self.runs: list[tuple[dict[str, Any], str | bytes]] = []
-
-    async def run(
-        self,
-        command: Sequence[str],
-        *,
-        files: Mapping[str, str | bytes] = {},
-        stdin: str | bytes = b"",
-        limits: object = None,
-    ) -> Execution:
-        self.runs.append((dict(files), stdin))
-        return self.execution
+def printing(text: str = "", **execution: Any) -> FunctionSandbox:
+    """A sandbox in which every program prints `text`."""
+    done = Execution(**{"exit_code": 0, "stdout": text, **execution})
+    return FunctionSandbox(lambda call: done)
 
 
 async def measured(
@@ -133,12 +119,13 @@ async def test_a_program_that_knows_only_the_example_passes_no_hidden_test(
 
 async def test_no_right_output_is_ever_inside_the_sandbox() -> None:
     task = ProgramTasks().task("caesar")
-    sandbox = Printed("nothing")
+    sandbox = printing("nothing")
     await measured(task, {"main.py": "pass"}, sandbox=sandbox)
-    assert len(sandbox.runs) == 7
-    for files, stdin in sandbox.runs:
-        assert files == {"main.py": "pass"}
-        assert stdin in [test["stdin"] for test in [task.data["example"], *task.data["tests"]]]
+    assert len(sandbox.calls) == 7
+    for call in sandbox.calls:
+        assert call.files == {"main.py": "pass"}
+        inputs = [test["stdin"] for test in [task.data["example"], *task.data["tests"]]]
+        assert call.stdin in inputs
 
 
 @pytest.mark.parametrize("end", [{"exit_code": 1}, {"timed_out": True, "exit_code": 137}])
@@ -146,16 +133,16 @@ async def test_a_right_output_of_a_program_that_breaks_off_does_not_count(
     end: dict[str, Any],
 ) -> None:
     task = ProgramTasks(hidden=1).task("roman")
-    right = Printed(task.data["tests"][0]["stdout"], **end)
+    right = printing(task.data["tests"][0]["stdout"], **end)
     signals, _ = await measured(task, {"main.py": "pass"}, sandbox=right)
     assert signals["tests.passed"] == signals["code.runs"] == 0.0
 
 
 async def test_without_a_main_file_nothing_runs_and_every_test_fails() -> None:
-    sandbox = Printed()
+    sandbox = printing()
     task = ProgramTasks().task("bank")
     signals, _ = await measured(task, {"bank.py": "pass"}, sandbox=sandbox)
-    assert sandbox.runs == []
+    assert sandbox.calls == []
     assert (signals["files.written"], signals["tests.failed"]) == (1.0, 6.0)
 
 
@@ -163,7 +150,7 @@ async def test_the_last_word_on_a_file_counts() -> None:
     class Twice(Role):
         actions = [HandIn({"main.py": "1"}), HandIn({"main.py": "2", "a/b.py": "3"})]
 
-    env = ProgramEnvironment(ProgramTasks().task("bank"), [Twice()], sandbox=Printed())
+    env = ProgramEnvironment(ProgramTasks().task("bank"), [Twice()], sandbox=printing())
     await env.episode()
     assert env.files == {"main.py": "2", "a/b.py": "3"}
 
@@ -175,7 +162,7 @@ async def test_the_files_are_in_the_record_and_nowhere_else(tmp_path: Path) -> N
     env = ProgramEnvironment(
         ProgramTasks().task("bank"),
         [Role(name="Ann", actions=[HandIn(files)])],
-        sandbox=Printed(),
+        sandbox=printing(),
         journal=journal,
     )
     await env.episode()
@@ -200,7 +187,7 @@ async def test_any_teams_own_type_with_a_path_and_a_content_is_a_file() -> None:
 
     task = ProgramTasks(hidden=1).task("bank")
     team = [Role(name="Ann", actions=[WritePage, Escape])]
-    env = ProgramEnvironment(task, team, sandbox=Printed())
+    env = ProgramEnvironment(task, team, sandbox=printing())
     await env.episode()
     assert env.files == {"main.py": "pass"}
 

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,7 +32,7 @@ from rolecraft.roles.ready.software_company import (
     software_company,
 )
 from rolecraft.roles.ready.source_files import files_in
-from rolecraft.sandboxes import Execution
+from rolecraft.sandboxes import Execution, FunctionSandbox, SandboxCall
 from rolecraft.scenarios import Episode
 from rolecraft.scenarios import software_company as scenarios
 from rolecraft.scenarios.software_company import hidden_tests
@@ -153,30 +153,20 @@ async def test_the_failure_taxonomy_finds_that_the_program_was_checked_in_its_la
 # --- the rest with a double of the sandbox ----------------------------------------------------
 
 
-class Results:
-    """A sandbox that runs nothing: tests end as told, or as the files deserve."""
+def results(passing: bool | None = None) -> FunctionSandbox:
+    """A sandbox in which tests end as told, or as the files deserve."""
 
-    def __init__(self, passing: bool | None = None) -> None:
-        self.passing = passing
-        self.runs = 0
-
-    async def run(
-        self,
-        command: Sequence[str],
-        *,
-        files: Mapping[str, str | bytes] = {},
-        stdin: str | bytes = b"",
-        limits: object = None,
-    ) -> Execution:
-        self.runs += 1
-        passes = "readline" not in str(files["main.py"]) if self.passing is None else self.passing
+    def run(call: SandboxCall) -> Execution:
+        passes = "readline" not in str(call.files["main.py"]) if passing is None else passing
         said = "OK" if passes else "FAILED (failures=1)"
-        return Execution(
-            exit_code=0 if passes else 1, stderr=f"...\nRan 2 tests in 0.1{self.runs}s\n\n{said}\n"
-        )
+        took = f"0.1{len(sandbox.calls)}s"
+        return Execution(exit_code=int(not passes), stderr=f"Ran 2 tests in {took}\n\n{said}\n")
+
+    sandbox = FunctionSandbox(run)
+    return sandbox
 
 
-def company(example: ModuleType, sandbox: Results, **options: Any) -> Team:
+def company(example: ModuleType, sandbox: FunctionSandbox, **options: Any) -> Team:
     options.setdefault("model", example.company_that_knows("roman"))
     return Team(
         cyclic_company(sandbox=sandbox),
@@ -187,7 +177,7 @@ def company(example: ModuleType, sandbox: Results, **options: Any) -> Team:
 
 
 async def test_a_company_works_in_a_team_without_any_task_environment(example: ModuleType) -> None:
-    run = await company(example, Results(True)).run("Roman numerals, please")
+    run = await company(example, results(True)).run("Roman numerals, please")
     assert run.stop == "finished"
     assert set(files_in(run.trajectory)) == {"rules.py", "main.py", "test_program.py"}
 
@@ -195,7 +185,7 @@ async def test_a_company_works_in_a_team_without_any_task_environment(example: M
 async def test_without_a_sign_off_the_run_is_bounded_and_not_finished(
     example: ModuleType,
 ) -> None:
-    run = await company(example, Results(False)).run("Roman numerals, please")
+    run = await company(example, results(False)).run("Roman numerals, please")
     assert run.stop == "rounds"
     assert "CTO ReviewProduct" not in list(deeds(run.trajectory))
 
@@ -208,7 +198,7 @@ async def test_nobody_but_the_cto_may_sign_off(example: ModuleType) -> None:
         actions = [Finish]
         watch = [RunTests]
 
-    team = company(example, Results(True))
+    team = company(example, results(True))
     team.hire([Hasty()])
     run = await team.run("Roman numerals, please")
     done = list(deeds(run.trajectory))
@@ -216,7 +206,7 @@ async def test_nobody_but_the_cto_may_sign_off(example: ModuleType) -> None:
     assert run.stop == "finished"
     assert [v.role for v in CYCLIC_COMPANY.violations(run.trajectory)] == ["Hasty", "Hasty"]
 
-    team = company(example, Results(True))
+    team = company(example, results(True))
     team.roles["QaEngineer"].set_actions([SignOff])
     qa: Any = team.roles["QaEngineer"]
     qa._react = super(type(qa), qa)._react  # works off its list as any role does
@@ -238,7 +228,7 @@ async def test_a_cto_cannot_approve_what_fails_its_tests(example: ModuleType) ->
             return '{"approved": true, "reason": "It will do."}'
         return str(knows._function(call))
 
-    team = company(example, Results(False), model=FunctionModel(answer))
+    team = company(example, results(False), model=FunctionModel(answer))
     with pytest.raises(ProtocolViolation, match="the tests do not pass"):
         await team.run("Roman numerals, please")
     assert len(verdicts) == 2
@@ -260,7 +250,7 @@ async def test_a_wrong_design_goes_back_to_the_architect_and_all_that_follows_is
         return said.replace("readline", "read") if mended else said
 
     model = FunctionModel(answer)
-    team = company(example, Results(), model=model)
+    team = company(example, results(), model=model)
     run = await team.run("Roman numerals, please")
     again = [
         "Architect WriteDesign",
@@ -283,7 +273,7 @@ async def test_tasks_that_forget_a_file_of_the_design_are_not_handed_on(
             return '{"tasks": [{"path": "main.py", "instruction": "all of it"}]}'
         return str(knows._function(call))
 
-    team = Team(software_company(sandbox=Results(True)), model=FunctionModel(answer))
+    team = Team(software_company(sandbox=results(True)), model=FunctionModel(answer))
     run = await team.run("Roman numerals, please")
     (violation,) = (e for e in run.trajectory.of("verify") if e.data.get("constraint"))
     assert violation.content == "no task writes rules.py, which the design plans"
@@ -294,14 +284,14 @@ async def test_tasks_that_forget_a_file_of_the_design_are_not_handed_on(
 
 
 async def test_a_replay_asks_no_model_and_runs_no_test(example: ModuleType) -> None:
-    sandbox = Results()
+    sandbox = results()
     team = company(example, sandbox)
     run = await team.run("Roman numerals, please")
-    assert sandbox.runs == 3
+    assert len(sandbox.calls) == 3
     calls = len(team.env.model.calls)  # type: ignore[union-attr]
     again = await team.replay(run)
     assert again.trajectory.events == run.trajectory.events
-    assert sandbox.runs == 3
+    assert len(sandbox.calls) == 3
     assert len(team.env.model.calls) == calls  # type: ignore[union-attr]
 
 
@@ -310,7 +300,7 @@ async def test_a_company_that_was_killed_anywhere_ends_as_if_it_had_not_been(
 ) -> None:
     """The files are what the messages say, so there is no workspace that could be lost."""
     whole = tmp_path / "whole.jsonl"
-    team = company(example, Results(), journal=whole)
+    team = company(example, results(), journal=whole)
     run = await team.run("Roman numerals, please")
     team.close()
     lines = whole.read_bytes().splitlines(keepends=True)
@@ -325,13 +315,13 @@ async def test_a_company_that_was_killed_anywhere_ends_as_if_it_had_not_been(
         cut = tmp_path / f"{at}.jsonl"
         cut.write_bytes(b"".join(lines[:at]))
         known = sum(end < at - 1 for end in ends)
-        sandbox = Results()
+        sandbox = results()
         other = company(example, sandbox)
         recovered = await other.recover(cut)
         other.close()
         assert files_in(recovered.trajectory) == files_in(run.trajectory)
         assert list(deeds(recovered.trajectory)) == list(deeds(run.trajectory))
-        assert sandbox.runs == 3 - known
+        assert len(sandbox.calls) == 3 - known
 
 
 def test_the_scenarios_differ_in_the_form_and_in_nothing_else() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ from rolecraft.roles.ready.software_company.documents import CodeSummary, Concer
 from rolecraft.roles.ready.software_company.qa_engineer import TEST_FILE, read_report
 from rolecraft.roles.ready.software_company.reading import shown
 from rolecraft.roles.ready.source_files import SourceFile
-from rolecraft.sandboxes import Execution
+from rolecraft.sandboxes import Execution, FunctionSandbox, SandboxCall
 
 DESIGN = Design.model_validate(
     {
@@ -78,25 +77,16 @@ def planned(role: Role) -> list[list[str]]:
     return [event.data["actions"] for event in role.trajectory.of("action_swap")]
 
 
-class Ends:
+def ending(*passing: bool) -> FunctionSandbox:
     """A sandbox in which the tests end as told, one run after the other."""
+    left = list(passing)
 
-    def __init__(self, *passing: bool) -> None:
-        self.left = list(passing)
-        self.files: list[dict[str, str | bytes]] = []
-
-    async def run(
-        self,
-        command: Sequence[str],
-        *,
-        files: Mapping[str, str | bytes] = {},
-        stdin: str | bytes = b"",
-        limits: object = None,
-    ) -> Execution:
-        self.files.append(dict(files))
-        ok = self.left.pop(0)
+    def run(call: SandboxCall) -> Execution:
+        ok = left.pop(0)
         said = "OK" if ok else "FAILED (errors=1)"
         return Execution(exit_code=int(not ok), stderr=f"Ran 1 test in 0.0s\n\n{said}\n")
+
+    return FunctionSandbox(run)
 
 
 # --- who starts to work on what ----------------------------------------------------------------
@@ -184,7 +174,7 @@ def handed_on(*files: str) -> list[Message]:
     return [*written, by(SummarizeCode, CodeSummary(summary="s"))]
 
 
-async def qa(sandbox: Ends, *answers: Any, **fields: Any) -> QaEngineer:
+async def qa(sandbox: FunctionSandbox, *answers: Any, **fields: Any) -> QaEngineer:
     script = [a if isinstance(a, str) else a.model_dump_json() for a in answers]
     tester = QaEngineer(model=ScriptedModel(script), sandbox=sandbox, **fields)
     await tester.run(handed_on("main.py"))
@@ -193,15 +183,17 @@ async def qa(sandbox: Ends, *answers: Any, **fields: Any) -> QaEngineer:
 
 
 async def test_tests_run_with_all_files_and_are_recorded_as_checks_of_them() -> None:
-    sandbox = Ends(True)
+    sandbox = ending(True)
     tester = await qa(sandbox, code("tests"))
-    assert sandbox.files == [{"main.py": "1", TEST_FILE: "tests\n"}]
+    assert [call.files for call in sandbox.calls] == [{"main.py": "1", TEST_FILE: "tests\n"}]
     checks = {e.data["target"]: e.data["passed"] for e in tester.trajectory.of("verify")}
     assert checks == {"main.py": True, TEST_FILE: True}
 
 
 async def test_a_failure_is_mended_once_and_the_report_then_stands() -> None:
-    tester = await qa(Ends(False, False), code("tests"), bugs("code"), code("mended"), bugs("code"))
+    tester = await qa(
+        ending(False, False), code("tests"), bugs("code"), code("mended"), bugs("code")
+    )
     assert planned(tester) == [
         ["WriteTest", "RunTests"],
         ["ReportBugs"],
@@ -211,16 +203,16 @@ async def test_a_failure_is_mended_once_and_the_report_then_stands() -> None:
 
 
 async def test_one_who_hands_back_mends_only_the_tests() -> None:
-    handed_back = await qa(Ends(False), code("tests"), bugs("code"), mends_code=False)
+    handed_back = await qa(ending(False), code("tests"), bugs("code"), mends_code=False)
     assert planned(handed_back)[-1] == ["ReportBugs"]
     mended = await qa(
-        Ends(False, True), code("tests"), bugs("test"), code("others"), mends_code=False
+        ending(False, True), code("tests"), bugs("test"), code("others"), mends_code=False
     )
     assert planned(mended)[-1] == ["WriteTest", "RunTests"]
 
 
 async def test_tests_stay_unless_something_was_found_wrong_with_them() -> None:
-    sandbox = Ends(False, True, True)
+    sandbox = ending(False, True, True)
     tester = await qa(sandbox, code("tests"), bugs("code", "test"), mends_code=False)
     tester.model = ScriptedModel([code("better tests")])
     await tester.run(handed_on("main.py"))
@@ -228,7 +220,7 @@ async def test_tests_stay_unless_something_was_found_wrong_with_them() -> None:
     assert "the test is wrong" in tester.model.calls[0].messages[-1].content
     await tester.run(handed_on("main.py"))
     assert planned(tester)[-1] == ["RunTests"]
-    assert sandbox.files[-1][TEST_FILE] == "better tests\n"
+    assert sandbox.calls[-1].files[TEST_FILE] == "better tests\n"
 
 
 @pytest.mark.parametrize(
