@@ -97,7 +97,8 @@ class Team:
         self.env.limits = replace(self.env.limits or Limits(), usd=usd)
         if self.env.budget is None:
             self.env.budget = Budget(self.env.limits)
-        self.env.budget.limits = self.env.limits
+        # Room that was given for something else stays given.
+        self.env.budget.limits = replace(self.env.budget.limits, usd=usd)
 
     @property
     def roles(self) -> dict[str, Role]:

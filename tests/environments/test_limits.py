@@ -299,6 +299,14 @@ async def test_money_that_comes_later_binds_a_role_with_limits_of_its_own():
     assert team.env.budget.spent.calls == 1
 
 
+async def test_an_investment_takes_back_no_room_that_was_given():
+    limits = Limits(calls=1, on_limit=lambda crossing: MoreRoom(calls=2))
+    team = Team([writer(3)], model=Priced(), limits=limits)
+    await team.run("rain")
+    team.invest(100.0)
+    assert (team.env.budget.limits.calls, team.env.budget.limits.usd) == (3, 100.0)
+
+
 async def test_after_a_reset_limits_are_whole_again():
     def roles() -> list[Role]:
         return [writer(2, limits=Limits(calls=2))]
