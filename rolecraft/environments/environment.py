@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rolecraft.roles.surroundings import OnUnknown
     from rolecraft.trajectories.backlog import PendingFile
     from rolecraft.trajectories.journal import Journal
-    from rolecraft.trajectories.observer import Observer
+    from rolecraft.trajectories.observer import Directive, Observer
     from rolecraft.trajectories.past import PastRun
 
 Schedule = Literal[
@@ -133,6 +133,7 @@ class Environment:
         self.backlog: PendingFile | None = None
         self._waiting: list[Message] = []
         self._finished: Message | None = None
+        self._told_to_stop: Directive | None = None
         self._last_actor = ""
         self.resumes: Event | None = None
         """To be recorded when a run that had stopped goes on."""
@@ -415,6 +416,8 @@ class Environment:
 
     def after_turns(self, errors: Mapping[str, BaseException | None]) -> StopReason | None:
         """Why the run ends after these turns, or None. Raises what one of them raised."""
+        directive, self.recorder.directive = self.recorder.directive, None
+        self._told_to_stop = directive or self._told_to_stop
         failures = {name: error for name, error in errors.items() if error is not None}
         for name in list(failures):
             self.roles[name].missed()
@@ -430,7 +433,7 @@ class Environment:
             return "finished"
         if any(role.rc.waits for role in self.roles.values()):
             return "approval"
-        return "observer" if self.recorder.directive is not None else None
+        return "observer" if directive is not None else None
 
     def _raise(self, failures: dict[str, BaseException]) -> None:
         """Raise what the first role raised; its notes name the others.
@@ -519,7 +522,11 @@ class Environment:
 
     def stop(self, reason: StopReason) -> None:
         """Record why the run ended."""
-        self.record(Event("stop", data={"reason": reason, "rounds": self.rounds}))
+        data: dict[str, Any] = {"reason": reason, "rounds": self.rounds}
+        if reason == "observer" and self._told_to_stop is not None:
+            data["why"] = self._told_to_stop.reason
+        self._told_to_stop = None
+        self.record(Event("stop", data=data))
         if self.backlog is not None:
             self.backlog.close()
 

@@ -1,8 +1,8 @@
 """The `free` schedule: no rounds, a role acts as soon as it has heard something.
 
 A turn is committed when it ends, as a whole. Its time is the number of turns in which somebody did
-something that were committed when it began, plus one, so the record tells what each role could have heard; the order of the
-turns is what happened and not what the program determines.
+something that were committed when it began, plus one, so the record tells what each role could
+have heard; the order of the turns is what happened and not what the program determines.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ EventKind = Literal[
     "resume",  # a stopped run went on
     "fork",  # a run branched off another: `data` has `trajectory` and `at`
     "error",  # an exception: `data` has `type`; `content` its text
-    "stop",  # the run ended: `data` has `reason`, a `StopReason`
+    "stop",  # the run ended: `data` has `reason`, a `StopReason`, and an observer's `why`
 ]
 EVENT_KINDS: frozenset[str] = frozenset(get_args(EventKind))
 

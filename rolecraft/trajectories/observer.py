@@ -10,7 +10,10 @@ from rolecraft.trajectories.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """What an observer wants done: `stop` ends the run after the round, with this `reason`."""
+    """What an observer wants done: `stop` ends the run after the round.
+
+    The record's `stop` has the `reason` as `why`.
+    """
 
     do: Literal["stop"]
     reason: str
