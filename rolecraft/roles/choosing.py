@@ -51,6 +51,8 @@ async def _place(role: Role) -> bool:
             return False  # also for a plan: it was one over the old list
         cursor.in_order = False
     if not cursor.actions:
+        if role.rc.started:
+            return False  # it did what was put into `rc.todo`, or an action emptied the list
         raise NoActions(
             f"Role {role.name!r} has no actions. Set `actions = [...]` on its class, or pass "
             f"`{type(role).__name__}(actions=[...])`."

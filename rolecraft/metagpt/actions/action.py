@@ -1,0 +1,5 @@
+"""`metagpt.actions.action`."""
+
+from rolecraft.actions import Action
+
+__all__ = ["Action"]

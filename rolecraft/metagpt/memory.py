@@ -1,0 +1,5 @@
+"""`metagpt.memory`."""
+
+from rolecraft.roles.memory import Memory
+
+__all__ = ["Memory"]
