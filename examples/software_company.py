@@ -6,8 +6,6 @@ for the team: its engineer makes one mistake, which the tests find.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import json
 from itertools import count
 from pathlib import Path
@@ -147,20 +145,25 @@ async def play(
     return episode
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cyclic", action="store_true", help="round until the CTO signs off")
-    parser.add_argument("--model", help="a real model, such as openai/gpt-4o-mini")
-    parser.add_argument(
-        "--program", choices=PROGRAMS, default="snake", help="what to write (snake)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="which hidden tests to draw (0)")
-    parser.add_argument("--save", type=Path, default=Path("runs"), metavar="DIR", help="(runs)")
-    options = parser.parse_args()
-    names = (options.save / f"{options.program}-{number}" for number in count(1))
+def folder_in(runs: Path, program: str) -> Path:
+    """A new folder `runs/program-1`, or the next number that is free."""
+    names = (runs / f"{program}-{number}" for number in count(1))
     folder = next(name for name in names if not name.exists())
     folder.mkdir(parents=True)
-    episode = asyncio.run(
+    return folder
+
+
+if __name__ == "__main__":
+    from _options import finish, parse, parser, report
+
+    arguments = parser()
+    arguments.add_argument("--cyclic", action="store_true", help="round until the CTO signs off")
+    arguments.add_argument("--program", choices=PROGRAMS, default="snake", help="what to write")
+    arguments.add_argument("--seed", type=int, default=0, help="which hidden tests to draw (0)")
+    arguments.set_defaults(save=Path("runs"))
+    options = parse(arguments)
+    folder = folder_in(options.save, options.program)
+    episode = finish(
         play(
             options.program,
             folder=folder,
@@ -169,18 +172,6 @@ def main() -> None:
             seed=options.seed,
         )
     )
-    for event in episode.trajectory.of("message"):
-        by = event.data["cause_by"].rpartition(".")[2]
-        print(f"{event.time:2} {event.role:15} {by:15} {' '.join(event.content.split())[:70]}")
-    print()
-    for signal in episode.trajectory.signals:
-        print(f"{signal.name} = {signal.value:g}")
-    print(f"reward = {episode.reward.value:g}; stopped: {episode.trajectory.stop_reason}")
-    if options.model is None:
-        print("Answered by a stand-in, no language model.")
+    report(episode.trajectory, options, reward=episode.reward.value)
     print(f"The program:  {folder / 'files'}\nThe journal:  {folder / 'run.jsonl'}")
     print(f"Who told whom what, as a Mermaid diagram:  {folder / 'run.mmd'}")
-
-
-if __name__ == "__main__":
-    main()

@@ -78,13 +78,13 @@ def script(call: ModelCall) -> str:
 
 
 if __name__ == "__main__":
-    from _options import parser, run_team
+    from _options import parse, parser, run_team
 
     arguments = parser()
-    arguments.add_argument("--task", metavar="TEXT", help="what to write a tutorial on")
+    arguments.add_argument("--task", metavar="TEXT", help="what to write, for a model")
     arguments.add_argument("--language", choices=TASKS, default="English")
     arguments.add_argument("--out", type=Path, metavar="FILE", help="write the document here")
-    options = arguments.parse_args()
+    options = parse(arguments)
     task = options.task or TASKS[options.language]
     run = run_team(partial(team, language=options.language), task, options)
     if options.out is not None and run.message is not None:

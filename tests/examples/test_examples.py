@@ -15,7 +15,7 @@ from rolecraft import Trajectory
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 ESSENTIAL = {
-    "relay.py": ["relay.correct = 1", "Stopped: finished; 2 model calls"],
+    "relay.py": ["relay.correct = 1", "reward = 1", "Stopped: finished; 2 model calls"],
     "tutorial_assistant.py": [
         "Reviewer: Not accepted.",
         "Reviewer: Accepted.",
@@ -26,17 +26,17 @@ ESSENTIAL = {
     "tutorial_assistant.py --language Chinese": ["1. [思路](#1-思路)", "## 2. 程序"],
     "debate.py": [
         "Judge: Still open: whether a small team needs separate permissions",
-        "Judge: one repository",
+        "Judge: one repository  [sure: True, confidence: 0.85]",
         "Stopped: finished; 8 model calls",
     ],
     "panel.py": ["debate.corrected = 2", "debate.correct = 1", "Stopped: finished; 6 model calls"],
     "panel.py --form judged": ["Ben: It is 1000.", "debate.correct = 1", "Stopped: finished"],
     "maths_chat.py": ["answer.correct of Assistant = 1", "Stopped: finished"],
     "maths_chat.py --form prompt": ["answer.correct of Assistant = 1", "Stopped: finished"],
-    "maths_chat.py --form voting": ["answer.correct of Verifier = 1", "Stopped: finished"],
+    "maths_chat.py --form voting": ["[won: True, votes: 2, of: 3]", "Stopped: finished"],
     "maths_chat.py --form team": ["answer.correct of Verifier = 1", "Stopped: finished"],
-    "software_company.py": ["tests.failed = 0", "reward = 1; stopped: idle"],
-    "software_company.py --cyclic": ["tests.failed = 0", "reward = 1; stopped: finished"],
+    "software_company.py": ["tests.failed = 0", "reward = 1", "Stopped: idle"],
+    "software_company.py --cyclic": ["tests.failed = 0", "reward = 1", "Stopped: finished"],
 }
 """By what is typed behind `python examples/`: lines of the output that must be there."""
 IN_SANDBOX = ("maths_chat.py", "software_company.py")
@@ -92,10 +92,25 @@ def test_saved_runs_can_be_read_and_documents_are_written(tmp_path: Path) -> Non
     assert Trajectory.load(journal).stop_reason == "idle"
 
 
-def test_a_model_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
-    done = start("debate.py --model nonsense", tmp_path)
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("debate.py --model nonsense", r"error: 'nonsense' names no model\."),
+        ("software_company.py --model openai/gpt-4o-mini", "error: No API key for the model"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(command: str, error: str, tmp_path: Path) -> None:
+    done = start(command, tmp_path)
     assert done.returncode == 1
-    assert re.fullmatch(r"error: 'nonsense' names no model\..*\n", done.stderr)
+    assert re.fullmatch(rf"{error}.*\n", done.stderr)
+
+
+@pytest.mark.parametrize("example", ["debate.py", "tutorial_assistant.py"])
+def test_a_stand_in_is_given_no_task_that_it_does_not_know(example: str, tmp_path: Path) -> None:
+    """It would play its own, and look like a team that does not listen."""
+    done = start(f"{example} --task 'the rules of chess'", tmp_path)
+    assert done.returncode == 2
+    assert "`--task` goes with `--model`" in done.stderr
 
 
 @pytest.mark.parametrize("target", ["debate.py:team", "tutorial_assistant.py:chinese"])

@@ -123,7 +123,7 @@ def test_the_example_is_one_command_and_says_where_everything_is(tmp_path: Path)
         text=True,
         check=True,
     )
-    assert "reward = 1; stopped: finished" in done.stdout
+    assert "reward = 1\nStopped: finished" in done.stdout
     for path in ("files", "run.jsonl", "run.mmd"):
         assert f"out/roman-1/{path}" in done.stdout
         assert (tmp_path / "out" / "roman-1" / path).exists()

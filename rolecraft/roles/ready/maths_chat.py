@@ -78,8 +78,9 @@ class Respond(Action):
         if code:  # an answer beside code was given before the code had run
             done = await run_python(code, sandbox=self.sandbox, record=self)
             return f"Output:\n{str(done) or NO_OUTPUT}"
-        if final_answer(heard.content) is not None:
-            return Message("That is an answer. We are done.", cause_by=FINISH)
+        answer = final_answer(heard.content)
+        if answer is not None:
+            return Message(f"The answer is {answer}. We are done.", cause_by=FINISH)
         return "Go on, until you have the answer in \\boxed{}."
 
 

@@ -69,14 +69,15 @@ class WriteDirectory(Action):
 
     language: Language
 
-    async def run(self, history: History) -> Directory:
-        return await self.ask(
+    async def run(self, history: History) -> Message:
+        directory = await self.ask(
             f"Plan a tutorial in {self.language}. This is what was asked for:\n"
             f"{history[-1].content}\n\nGive its title and its chapters, each with the sections it "
             f"needs. A beginner reads them in this order, and each builds on those before it. If "
             f"nothing was said of their number, three to eight will do.",
             returns=Directory,
         )
+        return Message(f"{directory.title}\n{directory}", instruct_content=directory)
 
 
 class WriteChapter(Action):
