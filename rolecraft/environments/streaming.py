@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ class _Ends:
 
 async def stream(
     team: Team, idea: str | None, *, rounds: int | None, send_to: Any
-) -> AsyncIterator[Event | Delta]:
+) -> AsyncGenerator[Event | Delta, None]:
     """See `Team.stream`."""
     env = team.env
     queue: asyncio.Queue[Event | Delta | _Ends] = asyncio.Queue()
@@ -53,9 +53,8 @@ async def stream(
 
     sink = Queue()
     if idea is not None:
-        team.name_task(
-            idea, send_to=send_to, rounds=rounds
-        )  # before the record's header is written
+        # Before the record's header is written.
+        team.name_task(idea, send_to=send_to, rounds=rounds)
     env.recorder.sinks = (*env.recorder.sinks, sink)
     before, env.on_delta = env.on_delta, heard
     task = asyncio.create_task(work())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -164,16 +164,16 @@ class Team:
     def _result(self, reason: StopReason) -> Run:
         return Run(self.env.trajectory.copy(), self.env.last_message, reason)
 
-    async def stream(
+    def stream(
         self, idea: str | None = None, *, rounds: int | None = None, send_to: Any = ALL
-    ) -> AsyncIterator[Event | Delta]:
+    ) -> AsyncGenerator[Event | Delta, None]:
         """Do what `run` does, and yield its events as they are recorded.
 
         Between them come `Delta`s, pieces of answers while models give them, from models that can.
-        `run` raises here what it raises. Leaving the loop early cancels the run.
+        `run` raises here what it raises. Leaving the loop early cancels the run;
+        `async with contextlib.aclosing(team.stream(...)) as stream:` waits until it is over.
         """
-        async for each in streaming.stream(self, idea, rounds=rounds, send_to=send_to):
-            yield each
+        return streaming.stream(self, idea, rounds=rounds, send_to=send_to)
 
     # --- the record ------------------------------------------------------------------------------
 
