@@ -9,44 +9,30 @@ delivered (the commit). Nobody sees in a round what another role says in it.
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from rolecraft.actions.action import running
-from rolecraft.environments import free_running, watching
+from rolecraft.environments import free_running
 from rolecraft.environments.bound import Bound
+from rolecraft.environments.bus import NO_RECEIVER_NEEDED, Bus
+from rolecraft.environments.recorded import copied
 from rolecraft.errors import ApprovalNeeded, DuplicateRole, LimitReached, UnknownName, UsageError
-from rolecraft.messages import (
-    ALL,
-    FINISH,
-    NOBODY,
-    SELF,
-    USER,
-    USER_REQUIREMENT,
-    Message,
-    as_message,
-)
+from rolecraft.messages import USER
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.models.resolve import resolve_model
-from rolecraft.roles import crossing, keeping, recording
+from rolecraft.roles import crossing, keeping
 from rolecraft.roles.fresh import Beginning
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.beginnings import among
 from rolecraft.trajectories.events import Event, StopReason
-from rolecraft.trajectories.recorder import Recorder, Turn
-from rolecraft.trajectories.trajectory import Trajectory
+from rolecraft.trajectories.recorder import Turn
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Model
     from rolecraft.roles.surroundings import OnUnknown
-    from rolecraft.trajectories.backlog import PendingFile
-    from rolecraft.trajectories.journal import Journal
-    from rolecraft.trajectories.observer import Directive, Observer
-    from rolecraft.trajectories.past import PastRun
+    from rolecraft.trajectories.observer import Observer
 
 Schedule = Literal[
     "rounds",  # all roles with an inbox act at the same time, and hear each other afterwards
@@ -54,13 +40,8 @@ Schedule = Literal[
     "free",  # a role acts as soon as it has heard something, beside whoever acts then
 ]
 
-NO_RECEIVER_NEEDED = frozenset({ALL, NOBODY, SELF, USER})
 
-Receivers = dict[int, Role]
-"""Roles by their place in the order in which they were added."""
-
-
-class Environment:
+class Environment(Bus):
     """Roles that hear each other.
 
     `model` serves every role that has none of its own. `limits` bind all roles together. `seed`
@@ -93,54 +74,30 @@ class Environment:
             raise UsageError(
                 f"`schedule` is {schedule!r}, expected one of {list(get_args(Schedule))}."
             )
-        self.id = id
+        super().__init__(
+            may_finish=may_finish,
+            id=id,
+            seed=seed,
+            journal=journal,
+            about=about,
+            observers=observers,
+        )
         self.schedule = schedule
-        self.may_finish = frozenset(may_finish) if may_finish is not None else None
-        self.observers = tuple(observers)
         self.approver = approver
         self.approved: dict[str, bool] = {}
         """Decisions on actions that want permission, by idempotency key."""
         self.on_unknown = on_unknown
-        self.past: PastRun | None = None
-        """The record that this run follows; see `rolecraft.environments.following`."""
         self.model = model
         self.limits = limits
         self.budget = Budget(limits) if limits is not None else None
-        self.seed = seed
-        self.journal = Path(journal) if journal is not None else None
-        self.about: dict[str, Any] = dict(about or {})
-        self.roles: dict[str, Role] = {}
         self.rounds = 0
         """Rounds played so far; the logical time."""
         self.turns = 0
         """Turns played so far: a role that does something in a round takes one."""
-        self.messages = 0
-        """Messages published so far."""
-        self.last_message: Message | None = None
-        self._acting: set[str] = set()
-        """The roles that take a turn now."""
-        self.heard_at: dict[str, int] = {}
-        """In the `free` schedule: after how many turns each message was delivered."""
-        self._models: dict[str, Model] = {}
-        self._routes: dict[str, Receivers] = {}
-        """Who watches what caused a message."""
-        self._addressees: dict[str, Receivers] = {}
-        """Who has an address. Like the routes it is made on first use, and anew after a change."""
-        self._recorder: Recorder | None = None
-        self._journal: Journal | None = None
         self.on_delta: Callable[[str, str, str], None] | None = None
         """Hears pieces of answers: role, conversation, text."""
-        self.backlog: PendingFile | None = None
-        self._waiting: list[Message] = []
-        self._finished: Message | None = None
-        self._told_to_stop: Directive | None = None
+        self._models: dict[str, Model] = {}
         self._last_actor = ""
-        self.resumes: Event | None = None
-        """To be recorded when a run that had stopped goes on."""
-        self._beginning: dict[str, Any] | None = None
-        """The environment's own attributes before the first event."""
-        self.replaced: dict[str, Message] = {}
-        """Messages, by id, that are said otherwise in a fork."""
         self.add_roles(roles)
 
     # --- roles -------------------------------------------------------------------------------
@@ -190,111 +147,7 @@ class Environment:
             self._models[spec] = resolve_model(spec)
         return self._models[spec]
 
-    # --- messages ----------------------------------------------------------------------------
-
-    def publish_message(self, message: str | Message) -> Message:
-        """Put a message in from outside: a string, or a message without a sender, is the user's.
-
-        During a round it is delivered at the round's end. A message that was published before is
-        published again, as a new one. Raises `UnknownName` for a receiver that does not exist.
-        """
-        message = as_message(message)
-        if message.event is not None:
-            message = replace(message, id="", event=None)
-        message.route()
-        if not message.sent_from:
-            message.sent_from = USER
-            message.cause_by = message.cause_by or USER_REQUIREMENT
-        self.check_receivers(message)
-        self.deliver(message)
-        return message
-
-    def deliver(self, message: Message) -> None:
-        """Record a message, unless it is recorded, and hand it on; in a round, when it ends."""
-        if self.in_round:
-            speaker = self._speaker()  # in an action, its place is in that role's turn
-            if speaker is None or speaker.rc.outbox is None:
-                self._waiting.append(message)
-                return
-            if message.event is None:
-                speaker._number(message, f"{message.sent_from}>{speaker.name}")
-                speaker._log_now().add_message(message, speaker._cause())
-            speaker.rc.outbox.append(message)
-            return
-        if message.event is None:
-            # Not with a colon, as roles number theirs: the sender may have the name of a role.
-            message.id = message.id or f"{message.sent_from}>{self.messages + 1}"
-            self.say_otherwise(message)
-            self.recorder.add_message(message)
-        self._hand_on(message)
-
-    def _hand_on(self, message: Message) -> None:
-        """Put a recorded message into the inboxes of its receivers."""
-        self.messages += 1
-        self.last_message = message
-        if self.schedule == "free":
-            self.heard_at[message.id] = self.rounds
-        if message.cause_by == FINISH and self._may_finish(message.sent_from):
-            self._finished = message
-        for role in self._receivers(message):
-            if role.name != message.sent_from:  # what a role tells itself it has already
-                role.rc.inbox.append(message)
-
-    def say_otherwise(self, message: Message) -> None:
-        """In a fork: give the message the content that it has there."""
-        if self.replaced and (other := self.replaced.get(message.id)) is not None:
-            message.content, message.instruct_content = other.content, other.instruct_content
-
-    def _may_finish(self, name: str) -> bool:
-        return self.may_finish is None or name in self.may_finish
-
-    def check_receivers(self, message: Message) -> None:
-        """Raise `UnknownName` for a receiver that does not exist."""
-        if message.send_to <= NO_RECEIVER_NEEDED:
-            return
-        for address in sorted(message.send_to - NO_RECEIVER_NEEDED):
-            if address not in self._addresses():
-                known = [*self.roles, ALL, NOBODY, SELF, USER]
-                raise UnknownName("Receiver", address, known)
-
-    def rewatch(self) -> None:
-        self._routes.clear()
-        self._addressees.clear()
-
-    def _receivers(self, message: Message) -> Iterable[Role]:
-        """Who hears a message, in the order of roles. Costs as much as there are receivers."""
-        send_to = message.send_to
-        found = self._watchers(message.cause_by) if ALL in send_to else {}
-        if not send_to <= NO_RECEIVER_NEEDED:
-            addresses = self._addresses()
-            for address in send_to:
-                if address in addresses:
-                    found = {**found, **addresses[address]}
-            found = dict(sorted(found.items()))
-        return found.values()
-
-    def _watchers(self, cause_by: str) -> Receivers:
-        if cause_by not in self._routes:
-            self._routes[cause_by] = {
-                place: role
-                for place, role in enumerate(self.roles.values())
-                if cause_by in role.rc.watch
-            }
-        return self._routes[cause_by]
-
-    def _addresses(self) -> dict[str, Receivers]:
-        if not self._addressees:
-            for place, role in enumerate(self.roles.values()):
-                for address in role.addresses:
-                    self._addressees.setdefault(address, {})[place] = role
-        return self._addressees
-
     # --- rounds ------------------------------------------------------------------------------
-
-    @property
-    def in_round(self) -> bool:
-        """True while roles act; what is said from outside meanwhile waits until they have acted."""
-        return bool(self._acting)
 
     @property
     def is_idle(self) -> bool:
@@ -448,105 +301,6 @@ class Environment:
             error.add_note(f"role {other!r} also raised {type(also).__name__}: {also}")
         raise error
 
-    # --- recording ---------------------------------------------------------------------------
-
-    @property
-    def recorder(self) -> Recorder:
-        """Where this environment's events go; opened on first use."""
-        if self._recorder is None:
-            self._recorder = self._open()
-        return self._recorder
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything was recorded."""
-        return self._recorder is not None
-
-    @property
-    def trajectory(self) -> Trajectory:
-        """The events so far: in memory, or read back from the journal."""
-        sink, *_ = self.recorder.sinks  # the first is ours, others may be added
-        if isinstance(sink, Trajectory):
-            return sink
-        from rolecraft.trajectories.jsonl import load
-
-        assert self.journal is not None
-        return load(self.journal)
-
-    def _open(self) -> Recorder:
-        self._beginning = _copied(self.__dict__)
-        watching.warn_of_near_misses(self.roles.values())
-        trajectory = Trajectory(self.id, self.header_about())
-        if self.journal is None:
-            recorder = Recorder(trajectory)
-        else:
-            from rolecraft.trajectories.backlog import PendingFile
-            from rolecraft.trajectories.journal import Journal
-
-            self._journal = Journal(self.journal, header=trajectory.header())
-            if self._journal.next_seq and self.past is None:
-                self._journal.close()
-                raise UsageError(
-                    f"`{self.journal}` holds a run already, and two runs are two trajectories. "
-                    f"Give this one another file: `journal=...`; or go on with the one that it "
-                    f"holds: `await team.recover({str(self.journal)!r})`."
-                )
-            recorder = Recorder(self._journal)
-            recorder.backlog = self.backlog = PendingFile(self.journal)
-        recorder.observers = self.observers
-        for role in self.roles.values():
-            role.rc.log = recorder
-        return recorder
-
-    def header_about(self) -> dict[str, Any]:
-        """What the trajectory's header says: the roles, the seed, and `about`."""
-        roles = [recording.describe(role) for role in self.roles.values()]
-        schedule = {} if self.schedule == "rounds" else {"schedule": self.schedule}
-        return {"roles": roles, "seed": self.seed, **schedule, **self.about}
-
-    def record(self, event: Event) -> int:
-        """Add an event of the environment's own (a signal, a verification); a handle of it.
-
-        Called in an action, the event takes its place among those of the role. The handle then
-        is good as `cause` of later events of the same turn; what lasts is the event's own `seq`,
-        set by the end of the round.
-        """
-        speaker = self._speaker()
-        return (self.recorder if speaker is None else speaker._log_now()).add(event)
-
-    def _speaker(self) -> Role | None:
-        """The role in whose action the current task is, if it is one of ours."""
-        now = running.get()
-        role = self.roles.get(now.owner.name) if now is not None else None
-        return role if now is not None and role is now.owner else None
-
-    def stop(self, reason: StopReason) -> None:
-        """Record why the run ended."""
-        data: dict[str, Any] = {"reason": reason, "rounds": self.rounds}
-        if reason == "observer" and self._told_to_stop is not None:
-            data["why"] = self._told_to_stop.reason
-        self._told_to_stop = None
-        self.record(Event("stop", data=data))
-        if self.backlog is not None:
-            self.backlog.close()
-
-    def broke_off(self, error: BaseException) -> None:
-        """Record an exception as the end of the run, and itself if no role has recorded it."""
-        with recording.noted_on(error):
-            if not isinstance(error, Exception):
-                self.stop("cancelled")
-                return
-            if not recording.has_note(error):
-                self.record(recording.failure_event(error))
-            self.stop("limit" if isinstance(error, LimitReached) else "error")
-
-    def close(self) -> None:
-        """Close the journal. Harmless when called twice."""
-        if self._journal is not None:
-            self._journal.close()
-        if self.backlog is not None:
-            self.backlog.close()
-
     def reset(self) -> None:
         """Be again what the environment and its roles were before the first event.
 
@@ -558,7 +312,7 @@ class Environment:
         if self._beginning is None:
             return
         beginning, roles = self._beginning, self.roles
-        self.__dict__.update(_copied(beginning))
+        self.__dict__.update(copied(beginning))
         self.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, past=None)
         self._beginning, self.roles = beginning, roles
         self.budget = Budget(self.limits) if self.limits is not None else None
@@ -574,7 +328,7 @@ class Environment:
         It is for a run beside this one. Objects that attributes hold (models, clients) are shared.
         """
         env = object.__new__(type(self))
-        env.__dict__.update(_copied(self._beginning or self.__dict__))
+        env.__dict__.update(copied(self._beginning or self.__dict__))
         env.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, roles={})
         env.budget = Budget(env.limits) if env.limits is not None else None
         env._beginning, env.past, env._acting = None, None, set()
@@ -584,11 +338,3 @@ class Environment:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"
-
-
-def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes, with lists, dicts and sets of their own."""
-    return {
-        name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
-        for name, value in attributes.items()
-    }
