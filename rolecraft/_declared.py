@@ -123,7 +123,12 @@ def _check_private(cls: type[Declared]) -> frozenset[str]:
     private methods that the attributes of an instance must not hide either.
     """
     ours = [base for base in cls.__mro__[1:] if _is_ours(base)]
-    taken = {name for base in ours for name in vars(base) if _is_private(name)} - cls._hooks
+    taken = {
+        name
+        for base in ours
+        for name, value in vars(base).items()
+        if _is_private(name) and not getattr(value, "__isabstractmethod__", False)
+    } - cls._hooks
     mixins = [
         base for base in cls.__mro__[1:] if base not in ours and not issubclass(base, Declared)
     ]
@@ -135,12 +140,16 @@ def _check_private(cls: type[Declared]) -> frozenset[str]:
 
 
 def _taken(what: str, cls: type[Declared], name: str) -> UsageError:
-    owner = next(base for base in (*cls.__mro__[1:], cls) if _is_ours(base) and name in vars(base))
+    ours = next(
+        base
+        for base in (*cls.__mro__[1:], cls)
+        if _is_ours(base) and issubclass(base, Declared) and hasattr(base, name)
+    )
     hooks = ", ".join(f"`{hook}`" for hook in sorted(cls._hooks - Declared._hooks))
     return UsageError(
-        f"{what} hides a part of `{owner.__name__}` that it needs itself: give it another name. "
-        f"The private names to override are {hooks}; who means this one all the same says so: "
-        f"`_hooks = {owner.__name__}._hooks | {{{name!r}}}` in the class."
+        f"{what} hides a part of `{ours.__name__}` that it needs itself: give it another name. "
+        f"The private names to override are {hooks or 'none'}; who means this one all the same "
+        f"says so: `_hooks = {ours.__name__}._hooks | {{{name!r}}}` in the class."
     )
 
 
