@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.actions import Action
@@ -131,7 +132,7 @@ class RoleContext:
     def max_turns(self) -> float:
         """How often one run may think and act: `max_react_loop` in `react` mode."""
         bound = self.max_react_loop if self.react_mode is RoleReactMode.REACT else None
-        return float("inf") if bound is None else bound
+        return inf if bound is None else bound
 
     @property
     def history(self) -> History:

@@ -214,5 +214,6 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
         place.add(Event("thought", role.name, answer.reasoning, cause=said))
     place.close()
     session.place = None
-    crossed, session.crossed_after = session.crossed_after, ()
-    crossing.again(role, role._log_now(), crossed)
+    if session.crossed_after:
+        crossed, session.crossed_after = session.crossed_after, ()
+        crossing.again(role, role._log_now(), crossed)
