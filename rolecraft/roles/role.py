@@ -16,17 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rolecraft._declared import Declared
-from rolecraft.actions import _left
-from rolecraft.actions.action import Action, Running, running
-from rolecraft.actions.asking import Asks
-from rolecraft.actions.record import Records
-from rolecraft.errors import (
-    ActionLimitReached,
-    ApprovalNeeded,
-    Diverged,
-    LimitReached,
-    UsageError,
-)
+from rolecraft.actions.action import Action
+from rolecraft.errors import UsageError
 from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, as_message
 from rolecraft.models.resolve import HUMAN
 from rolecraft.roles import (
@@ -42,20 +33,21 @@ from rolecraft.roles import (
 from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
 from rolecraft.roles.cursor import Cursor
 from rolecraft.roles.fresh import Beginning
+from rolecraft.roles.running import RunsActions
 from rolecraft.roles.tool_calling import UseTools, as_tools
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.recorder import Log, Recorder
-from rolecraft.trajectories.trajectory import Trajectory
+from rolecraft.trajectories.recorder import Log
 
 if TYPE_CHECKING:
+    from rolecraft.actions.action import Running
     from rolecraft.actions.tool import ToolAction
     from rolecraft.models.base import Call, Completion, Model, Session
-    from rolecraft.models.budget import Budget, Limits
+    from rolecraft.models.budget import Limits
     from rolecraft.roles.long_term import LongTermMemory, Remembered
     from rolecraft.roles.planning import Planning
 
 
-class Role(Asks, Records, Declared):
+class Role(RunsActions):
     """Somebody who acts: a name, a purpose, and a list of actions.
 
     Subclass it and set the fields you need; nothing else is required. `model` is a `Model` or a
@@ -101,7 +93,6 @@ class Role(Asks, Records, Declared):
         "_record",
     }
 
-    _solo: Trajectory | None = None
     _reply_ends: ClassVar[bool] = True
     """Nothing of the user's stands between an action's result and the message that says it."""
 
@@ -435,12 +426,7 @@ class Role(Asks, Records, Declared):
         """True when the role neither acts nor has anything in its inbox."""
         return not self.rc.acting and not self.rc.inbox
 
-    # --- asking a model ----------------------------------------------------------------------
-
-    @property
-    def has_model(self) -> bool:
-        """True if the role, or the environment around it, has a model."""
-        return self.model is not None or (self.rc.env is not None and self.rc.env.has_model)
+    # --- asking a model, and what `Action` asks of its role ------------------------------------
 
     def open_session(
         self, *, system: str | None = None, model: Model | str | None = None
@@ -452,197 +438,6 @@ class Role(Asks, Records, Declared):
 
     def _model_answered(self, session: Session, call: Call, answer: Completion) -> None:
         conversations.answered(self, session, call, answer)
-
-    @property
-    def _budget(self) -> Budget | None:
-        """What my model calls count in: my own limits, within those of my environment."""
-        env = self.rc.env
-        around = env.budget if env is not None else None
-        if self.limits is None:
-            return around
-        mine = self.rc.budget
-        if mine is None or mine.parent is not around:  # the team's may come later
-            from rolecraft.models.budget import Budget
-
-            before, mine = mine, Budget(self.limits, parent=around, name=f"role {self.name!r}")
-            if before is not None:
-                mine.limits, mine.spent = before.limits, before.spent
-            self.rc.budget = mine
-        return mine
-
-    @property
-    def system_prompt(self) -> str:
-        """`system`, or a prompt made from name, profile, goal, constraints and desc.
-
-        With `recall_top`, followed by what the role remembers.
-        """
-        prompt = self.system or conversations.system_prompt(self)
-        return "\n\n".join(filter(None, (prompt, self.rc.recalled)))
-
-    # --- recording ---------------------------------------------------------------------------
-
-    @property
-    def trajectory(self) -> Trajectory:
-        """What this role did outside an environment, in memory."""
-        self._log_now()
-        if self._solo is None:
-            raise UsageError(f"Role {self.name!r} acts in an environment; see its trajectory.")
-        return self._solo
-
-    @property
-    def address(self) -> str:
-        return self.name
-
-    @property
-    def addresses(self) -> frozenset[str]:
-        """Every address under which this role gets messages: its name and its class path."""
-        return frozenset((self.name, address_of(type(self))))
-
-    @property
-    def _setting(self) -> str:
-        return f"{self.name}({self.profile})" if self.profile else self.name
-
-    def _now(self) -> Running | None:
-        """The run of an action of mine that the current task is in."""
-        now = running.get()
-        return now if now is not None and now.owner is self else None
-
-    def _next_session(self) -> str:
-        """The number of a new conversation: of the role's, or of those of the running action.
-
-        The second in the third run of an action is "3/2", whatever happens beside it.
-        """
-        now = self._now()
-        if now is not None:
-            now.sessions += 1
-            return f"{now.path}/{now.sessions}"
-        self.rc.sessions += 1
-        return str(self.rc.sessions)
-
-    def _log_now(self) -> Log:
-        now = self._now()
-        if now is not None:
-            return now.log
-        if self.rc.log is None:
-            if self.rc.env is not None:
-                self.rc.log = self.rc.env.recorder
-            else:
-                self._solo = Trajectory(self.name, {"roles": [recording.describe(self)]})
-                self.rc.log = Recorder(self._solo)
-        return self.rc.log
-
-    def _write(self, event: Event) -> int:
-        event.role = self.name
-        return self._log_now().add(event)
-
-    def _record(self, event: Event) -> int:
-        if event.cause is None:
-            event.cause = self._cause()
-        return self._write(event)
-
-    def _cause(self) -> int | None:
-        """The event that led to what happens now: the running action, or the last thing done."""
-        now = self._now()
-        return now.event.seq if now is not None else self.rc.last_event
-
-    def _number(self, message: Message, prefix: str) -> None:
-        self.rc.said += 1
-        message.id = f"{prefix}:{self.rc.said}"
-
-    # --- runs of actions: what `Action` tells its role ------------------------------------------
-
-    def _key_of(self, path: str) -> str:
-        run = self.rc.env.id if self.rc.env is not None else "solo"
-        return f"{run}/{self.name}/{path}"
-
-    def _action_starts(self, action: Action, arguments: dict[str, Any]) -> Running:
-        rc = self.rc
-        if rc.started == self.max_actions:
-            raise self._endless(action)
-        rc.started += 1
-        rc.last_error = None
-        around = self._now()
-        if around is None:
-            rc.runs += 1
-            path = str(rc.runs)
-        else:
-            around.started += 1
-            path = f"{around.path}.{around.started}"
-        index = rc.cursor.start(action)
-        event = action._start_event(arguments)
-        if event.kind == "action":
-            event.data = {"action": event.data.pop("action"), "index": index, **event.data}
-        event.data["run"] = path
-        event.cause = self._cause()
-        log = self._log_now().place(path)
-        reply_ends, rc.reply_ends = rc.reply_ends, False
-        now = Running(action, self, event, path, log, reply_ends=reply_ends)
-        event.role = self.name
-        log.add(event)
-        if around is None:  # the outer of two speaks for both
-            rc.last_event, rc.last_action = event.seq, action
-        if rc.env is not None and rc.env.past is not None:
-            now.past = rc.env.past.run(self.name, path)
-        now.before = (_left.look(self.__dict__), _left.look(action.__dict__))
-        return now
-
-    def _action_ends(self, now: Running, result: Any) -> None:
-        now.left = self._left_by(now)
-        if now.reply_ends and result is not None:
-            self.rc.ending = now
-            return
-        event = now.action._end_event(result)
-        if now.left is not None or event.kind == "tool_result":
-            event.data["ends"] = now.left or True
-        self._end(now, event)
-
-    def _action_failed(self, now: Running, error: Exception) -> None:
-        if now.past is not None and error is self.rc.last_error:
-            return  # it was served from the record, with its end
-        if isinstance(error, Diverged):
-            return  # nothing can be recorded any more
-        now.left = self._left_by(now)
-        if error is self.rc.last_error:  # an action within this one has recorded it
-            event = Event("action_result", data={"raised": type(error).__name__})
-        elif isinstance(error, ApprovalNeeded):
-            recording.add_note(error, self.name, now.action)
-            return  # it waits: its request is in the record, and it has not ended
-        else:
-            self._note_failure(now, error)
-            limit = isinstance(error, LimitReached)
-            event = (
-                recording.failure_event(error, now.action)
-                if limit
-                else now.action._error_event(error)
-            )
-            event.usage = recording.usage_of(error)
-        if now.left is not None or event.kind == "tool_result":
-            event.data["ends"] = now.left or True
-        with recording.noted_on(error):
-            self._end(now, event)
-
-    def _action_cut(self, now: Running) -> None:
-        self._end(now, Event("action_result", data={"cancelled": True}))
-
-    def _end(self, now: Running, event: Event) -> None:
-        event.role, event.cause = self.name, now.event.seq
-        now.log.add(event)
-
-    def _note_failure(self, now: Running, error: Exception) -> None:
-        self.rc.last_error = error
-        recording.add_note(error, self.name, now.action)
-
-    def _left_by(self, now: Running) -> dict[str, Any] | None:
-        """What an action leaves besides its result: the attributes that it changed."""
-        if now.before is None:
-            return None
-        mine, its = now.before
-        left: dict[str, Any] = {}
-        if changed := _left.changes(self.__dict__, mine):
-            left["role"] = changed
-        if changed := _left.changes(now.action.__dict__, its):
-            left["action"] = changed
-        return left or None
 
     async def _in_time(self, now: Running) -> None:
         await crossing.in_time(self, now)
@@ -656,12 +451,27 @@ class Role(Asks, Records, Declared):
     def _serve(self, now: Running) -> Any:
         return serving.serve(self, now)
 
-    def _endless(self, action: Action) -> ActionLimitReached:
-        return ActionLimitReached(
-            f"Role {self.name!r} started {self.max_actions} actions in one run and wants to "
-            f"start {action.name!r}. If it swaps its action list without end, mend that; to "
-            f"append actions use `add_actions`; else raise `max_actions`."
-        )
+    @property
+    def system_prompt(self) -> str:
+        """`system`, or a prompt made from name, profile, goal, constraints and desc.
+
+        With `recall_top`, followed by what the role remembers.
+        """
+        prompt = self.system or conversations.system_prompt(self)
+        return "\n\n".join(filter(None, (prompt, self.rc.recalled)))
+
+    @property
+    def address(self) -> str:
+        return self.name
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """Every address under which this role gets messages: its name and its class path."""
+        return frozenset((self.name, address_of(type(self))))
+
+    @property
+    def _setting(self) -> str:
+        return f"{self.name}({self.profile})" if self.profile else self.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
