@@ -45,17 +45,22 @@ class Beginning:
         )
 
     def restore(self, role: Role) -> None:
-        """Make `role` what it was; its environment and where it records stay."""
-        env, log = role.rc.env, role.rc.log
+        """Make `role` what it was; its environment and where it records stay.
+
+        In a record that goes on, its numbers go on too: no key or id is given twice.
+        """
+        was, rc = role.rc, RoleContext(Cursor(self.attributes["name"]))
         role.__dict__.clear()
-        role.__dict__["rc"] = RoleContext(Cursor(self.attributes["name"]))
+        role.__dict__["rc"] = rc
         for name, value in self.attributes.items():
             role.__dict__[name] = _own(value)
         role.set_actions([copy.copy(action) for action in self.actions])
-        role.rc.watch = role.__dict__["watch"] = self.watch
         role._set_react_mode(*self.mode)
-        role.rc.memory.add_batch(replace(message, event=None) for message in self.remembered)
-        role.rc.env, role.rc.log, role.rc.first = env, log, self
+        rc.memory.add_batch(replace(message, event=None) for message in self.remembered)
+        rc.env, rc.log, rc.first = was.env, was.log, self
+        rc.watch = role.__dict__["watch"] = self.watch
+        if was.env is not None:
+            rc.said, rc.sessions, rc.runs = was.said, was.sessions, was.runs
 
     def role(self) -> Role:
         """A role of its own like it, in no environment."""

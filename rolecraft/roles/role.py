@@ -30,10 +30,10 @@ from rolecraft.roles import (
     recording,
     serving,
 )
+from rolecraft.roles.acting import RunsActions
 from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
 from rolecraft.roles.cursor import Cursor
 from rolecraft.roles.fresh import Beginning
-from rolecraft.roles.running import RunsActions
 from rolecraft.roles.tool_calling import UseTools, as_tools
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.recorder import Log

@@ -20,8 +20,9 @@ from pydantic import BaseModel, model_validator
 
 from rolecraft.actions import Action, UserRequirement
 from rolecraft.actions.run_code import NO_OUTPUT, RunPython, python_in, run_python
-from rolecraft.messages import FINISH, USER_REQUIREMENT, Message, addresses_of
+from rolecraft.messages import FINISH, USER_REQUIREMENT, Message
 from rolecraft.roles.ready.answers import exact_value, final_answer
+from rolecraft.roles.ready.reads_along import ReadsAlong
 from rolecraft.roles.remedies.voting import UntilVerified, Verification, Vote
 from rolecraft.roles.role import Role
 from rolecraft.sandboxes import Sandbox
@@ -185,18 +186,6 @@ class Verify(Action):
         return Message(f"Not accepted. {verdict.reason}")
 
 
-class OnCue(Role):
-    """A role that hears all that it watches, and acts only when a `cue` is among what is new."""
-
-    cue: Sequence[type[Action]] = ()
-
-    async def _think(self) -> bool | None:
-        cues = addresses_of(self.cue)
-        if not any(message.cause_by in cues for message in self.rc.news):
-            return False
-        return await super()._think()
-
-
 class Solver(Role):
     """Reasons, and reasons again when the verifier objects."""
 
@@ -210,7 +199,7 @@ class Solver(Role):
     watch = [UserRequirement, Verify]
 
 
-class Coder(OnCue):
+class Coder(ReadsAlong):
     """Computes the answer in a program of its own."""
 
     profile = "coder"
@@ -221,10 +210,10 @@ class Coder(OnCue):
     )
     actions = [WriteProgram, RunPython]
     watch = [UserRequirement, Propose, Verify]
-    cue = [Propose]
+    works_on = [Propose]
 
 
-class Verifier(OnCue):
+class Verifier(ReadsAlong):
     """Compares, and alone may end the run."""
 
     profile = "verifier"
@@ -232,7 +221,7 @@ class Verifier(OnCue):
     constraints = "Trust neither solver nor coder. You alone end the work."
     actions = [Verify]
     watch = [UserRequirement, Propose, WriteProgram, RunPython]
-    cue = [RunPython]
+    works_on = [RunPython]
 
 
 def solver_coder_verifier(

@@ -101,7 +101,7 @@ class ActsWhenSure(Role):
     below it `gather`, and then it decides again. A gathering action that addresses others by name
     is a question to them: the role decides again when it hears more. After `gatherings` of these
     it does `unsure`: the default says so; `(Answer,)` answers all the same. `adapt` lets the
-    threshold follow what `learn` is told.
+    threshold follow what `learn` is told. Raises `UsageError` for a threshold outside [0, 1].
     """
 
     actions = [Decide]
@@ -114,6 +114,11 @@ class ActsWhenSure(Role):
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
+        if not 0 <= self.threshold <= 1 or self.gatherings < 0:
+            raise UsageError(
+                f"Role {self.name!r} has `threshold` {self.threshold!r} and `gatherings` "
+                f"{self.gatherings!r}: a threshold is a probability, and gatherings are counted."
+            )
         self._deciding = self.rc.cursor.actions
         self._decides = True
         self._gathered = 0

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from rolecraft.actions import Action
-from rolecraft.errors import ProtocolViolation
+from rolecraft.errors import ProtocolViolation, UsageError
 from rolecraft.messages import ALL, NOBODY, Message, address_of, addresses_of, as_message
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event
@@ -42,6 +42,10 @@ class Saying:
     """What the sender remembers, oldest first."""
 
 
+OnViolation = Literal[
+    "block",  # what breaks the protocol does not go out
+    "report",  # it goes out, and is recorded as a violation
+]
 Check = Callable[[Saying], str | None]
 """What is wrong with a message, in words that help its sender; None if nothing is."""
 
@@ -97,8 +101,9 @@ class Violation:
 class MessageProtocol:
     """What roles may say, and `checks` that look at every message (`closing` has one).
 
-    With `on_violation="block"` (the default) a message that breaks it does not go out, with
-    `"report"` it does. Messages of the user are not looked at.
+    With `on_violation="block"` (the default) a message that breaks it does not go out, and its
+    action is done again, at most `retries` times; with `"report"` it goes out. Messages of the
+    user are not looked at. Raises `UsageError` for another `on_violation` and for `retries` < 0.
     """
 
     def __init__(
@@ -106,9 +111,14 @@ class MessageProtocol:
         rules: Iterable[May],
         *,
         checks: Iterable[Check] = (),
-        on_violation: Literal["block", "report"] = "block",
+        on_violation: OnViolation = "block",
         retries: int = 1,
     ) -> None:
+        if on_violation not in get_args(OnViolation) or retries < 0:
+            raise UsageError(
+                f"`MessageProtocol(on_violation={on_violation!r}, retries={retries!r})`: "
+                f"`on_violation` is one of {list(get_args(OnViolation))}, `retries` 0 or more."
+            )
         self.rules = tuple(rules)
         self.checks = tuple(checks)
         self.on_violation = on_violation

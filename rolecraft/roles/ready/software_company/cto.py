@@ -64,7 +64,7 @@ class CTO(Employee):
         ReportBugs,
     )
 
-    def _takes_up(self, message: Message) -> bool:
+    def takes_up(self, message: Message) -> bool:
         document = message.instruct_content
         if isinstance(document, TestReport):
             return document.ok

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from rolecraft.actions import Action
-from rolecraft.messages import Message, addresses_of
+from rolecraft.messages import Message
+from rolecraft.roles.ready.reads_along import ReadsAlong
 from rolecraft.roles.ready.software_company.documents import Concern, Findings
 from rolecraft.roles.remedies.protocol import KeepsProtocol
 
 
-class Employee(KeepsProtocol):
-    """A role that reads everything it watches and starts to work on some of it.
+class Employee(ReadsAlong, KeepsProtocol):
+    """A role that hands on documents by a protocol, and reads along with what others hand on.
 
-    It takes up the kinds of work in `works_on`, what is sent to it by name, and, of what others
-    find wrong, that which concerns its own work (`answers_for`). The rest it only remembers.
+    Of what others find wrong it takes up that which concerns its own work (`answers_for`; None:
+    nothing of it).
     """
 
-    works_on: Sequence[type[Action]] = ()
     answers_for: Concern | None = None
 
-    _hooks = KeepsProtocol._hooks | {"_takes_up"}
-
-    async def _observe(self) -> int:
-        await super()._observe()
-        rc = self.rc
-        rc.news = [message for message in rc.news if self._takes_up(message)]
-        if rc.news:
-            rc.last_event = rc.news[-1].event  # what I do now is because of this
-        return len(rc.news)
-
-    def _takes_up(self, message: Message) -> bool:
-        if isinstance(message.instruct_content, Findings):
-            return message.instruct_content.concerns == self.answers_for is not None
-        return message.cause_by in addresses_of(self.works_on) or not self.addresses.isdisjoint(
-            message.send_to
-        )
+    def takes_up(self, message: Message) -> bool:
+        document = message.instruct_content
+        if isinstance(document, Findings):
+            return self.answers_for is not None and document.concerns == self.answers_for
+        return super().takes_up(message)

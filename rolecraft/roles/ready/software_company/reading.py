@@ -29,11 +29,11 @@ def all_of(messages: Iterable[Message], document: type[D]) -> list[D]:
 def wish(history: Iterable[Message]) -> str:
     """What the customer asked for, in the customer's own words."""
     said = [message.content for message in history if message.cause_by == USER_REQUIREMENT]
-    return _section("The customer asked for", "\n\n".join(said)) if said else ""
+    return _section("CustomerWish", "\n\n".join(said)) if said else ""
 
 
 def shown(history: Sequence[Message], *documents: type[BaseModel], files: bool = False) -> str:
-    """The wish, the latest document of each type, and all files, as a part of a prompt.
+    """The customer's wish, the latest document of each type, and all files, as a part of a prompt.
 
     Every role reads the wish itself beside what colleagues made of it, so that nothing of it is
     lost on the way.
