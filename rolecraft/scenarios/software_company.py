@@ -7,14 +7,11 @@ DAG, 40.6 % when the work could go back and only the CTO's confirmation ended it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
 from rolecraft.environments.program_development import ProgramEnvironment, ProgramTasks
-from rolecraft.environments.task import Task
 from rolecraft.models import Limits
 from rolecraft.rewards import Signals, reward
-from rolecraft.roles import Role
 from rolecraft.roles.ready.software_company import HIERARCHY, cyclic_company
 from rolecraft.roles.ready.software_company import software_company as company
 from rolecraft.scenarios.scenario import Scenario
@@ -28,20 +25,11 @@ def hidden_tests(signals: Signals) -> float:
 
 
 ROUNDS = 30
-"""Bound of the cyclic form: the way to the first review takes 7 rounds, each way round 3 or 5."""
+"""Bound of the cyclic form, where only the head of the company may end the run.
 
-
-class CyclicProgramEnvironment(ProgramEnvironment):
-    """The run ends (`finished`) when the head of the company signs off, and only then.
-
-    `ROUNDS` rounds (or those of `limits`) are its bound; a run that reaches it ends as `rounds`.
-    """
-
-    def __init__(self, task: Task, roles: Iterable[Role] = (), **options: Any) -> None:
-        if options.get("limits") is None:
-            options["limits"] = Limits(rounds=ROUNDS)
-        options.setdefault("may_finish", HIERARCHY.heads)
-        super().__init__(task, roles, **options)
+The way to the first review takes 7 rounds, each way round 3 or 5. A run that reaches it ends as
+`rounds`.
+"""
 
 
 software_company = Scenario(
@@ -55,7 +43,9 @@ software_company = Scenario(
 software_company_cyclic = Scenario(
     name="software_company_cyclic",
     team=cyclic_company,
-    environment=CyclicProgramEnvironment,
+    environment=partial(
+        ProgramEnvironment, limits=Limits(rounds=ROUNDS), may_finish=HIERARCHY.heads
+    ),
     tasks=ProgramTasks(),
     reward=hidden_tests,
 )
