@@ -1,6 +1,6 @@
 """Three answer a maths problem, see each other's answers, answer again; the majority counts.
 
-With `--form judged`, two debate the problem before a judge. Its answer is known, so that one can
+With `--form debate`, two debate the problem before a judge. Its answer is known, so that one can
 measure whether talking helped. In the stand-in's version only Ann is right at first, and the others
 find their mistakes in her reasoning.
 """
@@ -9,7 +9,7 @@ import json
 
 from rolecraft import FunctionModel, Model, Task
 from rolecraft.models import ModelCall
-from rolecraft.scenarios.debate import debate, judged_debate
+from rolecraft.scenarios.debate import debate, panel
 
 
 def stand_in(task: Task) -> Model:
@@ -32,4 +32,4 @@ def stand_in(task: Task) -> Model:
 if __name__ == "__main__":
     from _options import play
 
-    play({"panel": debate, "judged": judged_debate}, stand_in=stand_in)
+    play({"panel": panel, "debate": debate}, stand_in=stand_in)

@@ -1,4 +1,4 @@
-"""The `debate` scenarios: a panel, or debaters before a judge, on the same questions.
+"""The scenarios `panel` and `debate`: a panel, or debaters before a judge, on the same questions.
 
 Questions have known answers, so that one can measure whether talking about them helped.
 """
@@ -9,7 +9,7 @@ from rolecraft.environments.debate import DebateEnvironment
 from rolecraft.environments.maths import MathsTasks
 from rolecraft.rewards import Signals, reward
 from rolecraft.roles.ready.debate import debaters_and_judge
-from rolecraft.roles.ready.panel import panel
+from rolecraft.roles.ready.panel import panel as panel_and_chair
 from rolecraft.scenarios.scenario import Scenario
 
 
@@ -19,16 +19,16 @@ def correct(signals: Signals) -> float:
     return signals["debate.correct"]
 
 
-debate = Scenario(
-    name="debate",
-    team=panel,
+panel = Scenario(
+    name="panel",
+    team=panel_and_chair,
     environment=DebateEnvironment,
     tasks=MathsTasks(),
     reward=correct,
 )
 
-judged_debate = Scenario(
-    name="judged_debate",
+debate = Scenario(
+    name="debate",
     team=debaters_and_judge,
     environment=DebateEnvironment,
     tasks=MathsTasks(),

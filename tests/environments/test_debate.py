@@ -11,7 +11,8 @@ from rolecraft.environments.maths import MathsTasks
 from rolecraft.models import ModelCall
 from rolecraft.roles.ready.debate import debaters_and_judge
 from rolecraft.roles.ready.panel import panel
-from rolecraft.scenarios.debate import correct, debate, judged_debate
+from rolecraft.scenarios import debate as scenarios
+from rolecraft.scenarios.debate import correct
 from rolecraft.trajectories import Trajectory
 
 TASK = Task("one", "What is half of one?", {"answer": "1/2"})
@@ -101,13 +102,13 @@ def knows_and_judges(call: ModelCall) -> str:
     return json.dumps({"answer": answer, "confidence": 0.9, "reasons": ["both say so"]})
 
 
-SAMPLE = debate.tasks.sample(1, seed=3)[0]
+SAMPLE = scenarios.panel.tasks.sample(1, seed=3)[0]
 
 
 async def test_the_scenarios_play_maths_problems() -> None:
-    assert isinstance(debate.tasks, MathsTasks)
-    one = await debate.play(SAMPLE, model=FunctionModel(knows))
+    assert isinstance(scenarios.panel.tasks, MathsTasks)
+    one = await scenarios.panel.play(SAMPLE, model=FunctionModel(knows))
     assert one.reward.value == 1
     assert values(one.trajectory)["corrected"] == 2
-    other = await judged_debate.play(SAMPLE, model=FunctionModel(knows_and_judges))
+    other = await scenarios.debate.play(SAMPLE, model=FunctionModel(knows_and_judges))
     assert other.reward.value == 1

@@ -30,7 +30,7 @@ ESSENTIAL = {
         "Stopped: finished; 8 model calls",
     ],
     "panel.py": ["debate.corrected = 2", "debate.correct = 1", "Stopped: finished; 6 model calls"],
-    "panel.py --form judged": ["Ben: It is 1000.", "debate.correct = 1", "Stopped: finished"],
+    "panel.py --form debate": ["Ben: It is 1000.", "debate.correct = 1", "Stopped: finished"],
     "maths_chat.py": ["answer.correct of Assistant = 1", "Stopped: finished"],
     "maths_chat.py --form prompt": ["answer.correct of Assistant = 1", "Stopped: finished"],
     "maths_chat.py --form voting": ["[won: True, votes: 2, of: 3]", "Stopped: finished"],
