@@ -253,3 +253,9 @@ def test_rates_outside_of_their_range_are_refused(wrong: dict[str, float]) -> No
 def test_a_confidence_is_a_probability() -> None:
     with pytest.raises(ValueError, match="less than or equal to 1"):
         Estimate(answer="a", confidence=80)
+
+
+@pytest.mark.parametrize("wrong", [{"threshold": 80}, {"threshold": -0.1}, {"gatherings": -1}])
+def test_a_role_that_could_never_be_sure_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="a threshold is a probability"):
+        Guess(**wrong)

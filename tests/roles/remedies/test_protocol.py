@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from rolecraft import Action, Environment, FunctionModel, Message, Role, UserRequirement, annotate
-from rolecraft.errors import ProtocolViolation
+from rolecraft.errors import ProtocolViolation, UsageError
 from rolecraft.roles.remedies import KeepsProtocol, May, MessageProtocol
 from rolecraft.roles.remedies.protocol import complaints
 
@@ -208,3 +208,9 @@ async def test_what_another_says_in_the_same_round_was_not_heard() -> None:
     assert order == ["user", "Ann", "Zoe", "Bob"]
     protocol = MessageProtocol([*RULES, May("Zoe", Replan, Plan)])
     assert protocol.violations(env.trajectory) == []
+
+
+@pytest.mark.parametrize("wrong", [{"on_violation": "Block"}, {"retries": -1}])
+def test_a_protocol_that_would_let_everything_pass_by_mistake_is_refused(wrong: dict) -> None:
+    with pytest.raises(UsageError, match="`on_violation` is one of"):
+        MessageProtocol(RULES, **wrong)
