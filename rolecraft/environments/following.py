@@ -110,6 +110,8 @@ async def redrive(env: Environment, known: list[Event]) -> int | None:
             continue
         if event.kind == "message":
             _say(env, event)
+        elif event.kind == "reset":
+            env.roles[event.role].reset()
         elif event.kind == "action_swap":
             raise NotRestorable(
                 f"Event {event.seq} is a swap of the actions of role {event.role!r} from outside "
