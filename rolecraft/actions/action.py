@@ -58,6 +58,8 @@ class Running:
     """How many runs of other actions it started."""
     sessions: int = 0
     """How many conversations it opened."""
+    said: int = 0
+    """How many messages it numbered, if it runs within another."""
     before: tuple[Before, Before] | None = None
     left: dict[str, Any] | None = None
     """What it left behind besides its result."""

@@ -81,7 +81,10 @@ class Bus(Recorded):
             if message.event is None:
                 speaker._number(message, f"{message.sent_from}>{speaker.name}")
                 speaker._log_now().add_message(message, speaker._cause())
-            speaker.rc.outbox.append(message)
+                now = speaker._now()
+                speaker._says(message, now.path if now is not None else "")
+            else:
+                speaker.rc.outbox.append(message)
             return
         if message.event is None:
             # Not with a colon, as roles number theirs: the sender may have the name of a role.

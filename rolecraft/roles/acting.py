@@ -6,6 +6,7 @@ result and what it left behind, after it; what happened in it stands between the
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 from rolecraft._declared import Declared
@@ -124,8 +125,24 @@ class RunsActions(Asks, Records, Declared):
         return now.event.seq if now is not None else self.rc.last_event
 
     def _number(self, message: Message, prefix: str) -> None:
+        now = self._now()
+        if now is not None and "." in now.path:  # others may speak at the same time
+            now.said += 1
+            message.id = f"{prefix}:{now.path}/{now.said}"
+            return
         self.rc.said += 1
         message.id = f"{prefix}:{self.rc.said}"
+
+    @abstractmethod
+    def _says(self, message: Message, path: str) -> None:
+        """Remember and hand on what was said in the run `path` of an action."""
+
+    def _says_what_was_said_within(self, now: Running) -> None:
+        if "." in now.path or not self.rc.said_within:
+            return
+        within, self.rc.said_within = self.rc.said_within, []
+        for _, message in sorted(within, key=lambda said: said[0]):
+            self._says(message, "")
 
     # --- runs of actions: what `Action` tells its role ------------------------------------------
 
@@ -165,6 +182,7 @@ class RunsActions(Asks, Records, Declared):
         return now
 
     def _action_ends(self, now: Running, result: Any) -> None:
+        self._says_what_was_said_within(now)
         now.left = self._left_by(now)
         if now.reply_ends and result is not None:
             self.rc.ending = now
@@ -175,6 +193,7 @@ class RunsActions(Asks, Records, Declared):
         self._end(now, event)
 
     def _action_failed(self, now: Running, error: Exception) -> None:
+        self._says_what_was_said_within(now)
         if now.past is not None and error is self.rc.last_error:
             return  # it was served from the record, with its end
         if isinstance(error, Diverged):
@@ -200,6 +219,7 @@ class RunsActions(Asks, Records, Declared):
             self._end(now, event)
 
     def _action_cut(self, now: Running) -> None:
+        self._says_what_was_said_within(now)
         self._end(now, Event("action_result", data={"cancelled": True}))
 
     def _end(self, now: Running, event: Event) -> None:

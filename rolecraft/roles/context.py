@@ -72,6 +72,8 @@ class RoleContext:
     """What the role was before its first run."""
     missed: list[Message] = field(default_factory=list)
     """What turns that failed had taken up."""
+    said_within: list[tuple[tuple[int, ...], Message]] = field(default_factory=list)
+    """What actions within the running one have said, with their paths."""
     waits: bool = False
     """An action of the last turn waits for a person's permission."""
     acting: bool = False

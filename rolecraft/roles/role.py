@@ -366,30 +366,37 @@ class Role(RunsActions):
             env.say_otherwise(message)
         ended, self.rc.ending = self.rc.ending, None
         ends = {"ends": ended.left or True} if ended is not None else {}
-        self.rc.last_event = self._log_now().add_message(message, self._cause(), **ends)
-        self._heard(message)
+        self._log_now().add_message(message, self._cause(), **ends)
+        now = self._now()
+        self._says(message, now.path if now is not None else "")
         return message
 
-    def _heard(self, message: Message) -> None:
-        """Remember what I said, and hand it on."""
-        self.rc.memory.add(message)
-        keeping.keep_later(self, message)
-        if SELF in message.send_to or self.name in message.send_to:
-            self.rc.inbox.append(message)
+    def _says(self, message: Message, path: str) -> None:
+        """Remember what was said in the run `path` of an action, and hand it on.
+
+        Actions within an action may run at the same time: what they say is heard when the outer
+        one has ended, in the order of their places.
+        """
+        if "." in path:
+            self.rc.said_within.append((tuple(map(int, path.split("."))), message))
+            return
+        if message.sent_from == self.name:
+            self.rc.last_event = message.event
+            self.rc.memory.add(message)
+            keeping.keep_later(self, message)
+            if SELF in message.send_to or self.name in message.send_to:
+                self.rc.inbox.append(message)
         if self.rc.outbox is not None:
             self.rc.outbox.append(message)
         elif self.rc.env is not None:
             self.rc.env.deliver(message)
 
-    def _says_again(self, message: Message, cause: int | None, log: Log) -> int:
+    def _says_again(self, message: Message, cause: int | None, log: Log, path: str) -> int:
         """Say what an action has said that is served from the record."""
-        self.rc.said += 1
+        if "." not in path:
+            self.rc.said += 1
         event = log.add_message(message, cause)
-        if message.sent_from == self.name:
-            self.rc.last_event = event
-            self._heard(message)
-        elif self.rc.outbox is not None:
-            self.rc.outbox.append(message)
+        self._says(message, path)
         return event
 
     def publish_message(self, message: str | Message) -> Message:

@@ -18,6 +18,7 @@ from rolecraft.messages import Message
 from rolecraft.roles import crossing
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.nesting import is_failure
+from rolecraft.trajectories.runs import places
 from rolecraft.trajectories.values import decode_value, encode_value, model_type, subclass_at
 
 if TYPE_CHECKING:
@@ -66,8 +67,10 @@ def serve(role: Role, now: Running) -> Any:
     if role.rc.env is not None and role.rc.env.past is not None:
         role.rc.env.past.take(past)
     numbers = {past.start.seq: now.event.seq}
-    for event in past.inside:
-        numbers[event.seq] = _again(role, now, event, numbers)
+    for event, _, path in places([past.start, *past.inside]):
+        if event is not past.start:
+            numbers[event.seq] = _again(role, now, event, path, numbers)
+    role._says_what_was_said_within(now)
     end = past.end
     now.left = end.data["ends"] if isinstance(end.data.get("ends"), dict) else None
     if now.left is not None:
@@ -88,12 +91,12 @@ def serve(role: Role, now: Running) -> Any:
     return now.action._result_of(end)
 
 
-def _again(role: Role, now: Running, event: Event, numbers: dict[int, int]) -> int:
+def _again(role: Role, now: Running, event: Event, path: str, numbers: dict[int, int]) -> int:
     """Write an event of the run again, with what it means for the role."""
     if event.kind == "message":
         message = message_of(event)
         cause = _cause(event, numbers, now)
-        return role._says_again(message, cause, now.log)
+        return role._says_again(message, cause, now.log, path)
     if event.kind == "action_swap" and "list" in event.data:
         role.rc.cursor.replace(
             [rebuilt(each)._bound(role) for each in event.data["list"]], in_order=True

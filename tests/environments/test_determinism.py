@@ -281,10 +281,6 @@ def test_200_schedules_give_one_journal(program: Program) -> None:
         assert played(program, seed).splitlines() == expected.splitlines()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="what actions within one action say at the same time is numbered by who is faster",
-)
 def test_200_schedules_of_actions_that_speak_at_the_same_time_give_one_journal() -> None:
     assert {played(choir, seed) for seed in range(200)} == {played(choir, 0)}
 
