@@ -54,7 +54,8 @@ def counts(reports: Sequence[Report]) -> dict[str, int]:
 def failures_table(report: Report, output: Output) -> None:
     """The failures of one trace, for people."""
     from rolecraft.failure_taxonomy import MAST_V3, MODES
-    from rolecraft.viewer.reading import count, shorten
+    from rolecraft.trajectories.in_words import one_line
+    from rolecraft.viewer.reading import count
 
     judged = f"{count(len(report.judged), 'mode')} of {len(MODES)} judged"
     if not report.present:
@@ -66,7 +67,7 @@ def failures_table(report: Report, output: Output) -> None:
         [
             f"{MODES[finding.mode].name}\n{MAST_V3.code(finding.mode)} {finding.mode}",
             f"{finding.role}\n{_events(finding.events)}",
-            f"{shorten(finding.quote or finding.reason, 160)}\n({finding.source})",
+            f"{one_line(finding.quote or finding.reason, 160)}\n({finding.source})",
         ]
         for finding in report.present
     ]

@@ -31,6 +31,7 @@ from rolecraft.cli._exits import ExitCode
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from rolecraft.trajectories import RoleRow, Usage
     from rolecraft.viewer.reading import Step
 
 
@@ -244,6 +245,16 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
     return value
+
+
+def usage_record(usage: Usage | RoleRow) -> dict[str, Any]:
+    """What model calls cost, as a part of a JSON line."""
+    return {
+        "calls": usage.calls,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "usd": usage.usd,
+    }
 
 
 def printable(text: str) -> str:

@@ -16,13 +16,13 @@ import typer
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._models import Models, stand_ins
 from rolecraft.cli._options import Debug, Json, Model, RoleModel
-from rolecraft.cli._output import Output
+from rolecraft.cli._output import Output, usage_record
 from rolecraft.cli._target import load_target, user_errors
 from rolecraft.environments import Run, Task, Team
 from rolecraft.errors import LimitReached
 from rolecraft.messages import ALL
 from rolecraft.models import Limits
-from rolecraft.trajectories import Event, Stopwatch, Trajectory, Usage, load
+from rolecraft.trajectories import Event, Stopwatch, Trajectory, load
 
 if TYPE_CHECKING:
     from rolecraft.scenarios import Episode, Scenario
@@ -140,8 +140,8 @@ class _Outcome:
     episode: Episode | None = None
 
     def report(self, output: Output, target: str) -> None:
-        from rolecraft.trajectories.role_table import money
-        from rolecraft.viewer.reading import count, usage_by_role
+        from rolecraft.trajectories.in_words import money
+        from rolecraft.viewer.reading import count
 
         messages = list(self.trajectory.of("message"))
         said = messages[-1].content if len(messages) > 1 else ""
@@ -153,8 +153,10 @@ class _Outcome:
             "message": said,
             "messages": len(messages),
             "events": len(self.trajectory.events),
-            "usage": _usage(self.trajectory.usage),
-            "roles": {role: _usage(its) for role, its in usage_by_role(self.trajectory).items()},
+            "usage": usage_record(self.trajectory.usage),
+            "roles": {
+                row.role: usage_record(row) for row in self.trajectory.role_table() if row.calls
+            },
         }
         if self.approvals:
             record["approvals"] = [
@@ -354,12 +356,3 @@ def _say_stand_ins(names: list[str], output: Output) -> None:
         output.note(
             f"Answered by {', '.join(names)}: no language model. `--model MODEL` asks a real one."
         )
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "calls": usage.calls,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "usd": usage.usd,
-    }

@@ -13,9 +13,9 @@ import typer
 from rolecraft.cli._exits import CommandLineError
 from rolecraft.cli._failures import coverage, failures_table, left_open
 from rolecraft.cli._options import Debug, Json
-from rolecraft.cli._output import Output
+from rolecraft.cli._output import Output, usage_record
 from rolecraft.errors import UnknownName
-from rolecraft.trajectories.diagram import one_line
+from rolecraft.trajectories.in_words import one_line
 
 if TYPE_CHECKING:
     from rolecraft.failure_taxonomy import Report
@@ -113,7 +113,6 @@ def _write_page(html: Path, path: Path, trajectory: Trajectory, report: Report |
 def _record(path: Path, trajectory: Trajectory, report: Report | None) -> dict[str, Any]:
     from rolecraft.viewer.reading import task_of
 
-    usage = trajectory.usage
     record: dict[str, Any] = {
         "trace": str(path),
         "trajectory": trajectory.id,
@@ -122,12 +121,7 @@ def _record(path: Path, trajectory: Trajectory, report: Report | None) -> dict[s
         "events": len(trajectory.events),
         "messages": sum(1 for _ in trajectory.of("message")),
         "stop": trajectory.stop_reason,
-        "usage": {
-            "calls": usage.calls,
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "usd": usage.usd,
-        },
+        "usage": usage_record(trajectory.usage),
         "table": [asdict(row) for row in trajectory.role_table()],
         "signals": {signal.name: signal.value for signal in trajectory.signals},
         "problems": trajectory.problems,
@@ -157,11 +151,11 @@ def _summary(
     path: Path, trajectory: Trajectory, report: Report | None, output: Output, *, events: bool
 ) -> None:
     """What it was about, how it ended, who did and paid what; the failures, if looked for."""
-    from rolecraft.viewer.reading import count, shorten, task_of
+    from rolecraft.viewer.reading import count, task_of
 
     output.say(trajectory.id, style="bold")
     if task := task_of(trajectory):
-        output.say(task if len(task) <= 400 else shorten(task, 400))
+        output.say(task if len(task) <= 400 else one_line(task, 400))
     output.say(
         f"Stopped: {trajectory.stop_reason or 'the record does not say'}; "
         f"{count(len(trajectory.events), 'event')}, "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rolecraft.messages import ALL, NOBODY, SELF, USER
 from rolecraft.trajectories._header import declared_actions
 from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.in_words import one_line
 from rolecraft.trajectories.nesting import STARTS
 
 if TYPE_CHECKING:
@@ -45,12 +46,6 @@ def sequence_diagram(trajectory: Trajectory, *, width: int = 60) -> str:
 def label(text: str, width: int) -> str:
     """One line of text that Mermaid's sequence diagrams show as it is, whatever it contains."""
     return "".join(map(_escaped, one_line(text, width))) or "(empty)"
-
-
-def one_line(text: str, width: int) -> str:
-    """The text on one line, cut to `width` characters; an ellipsis says that there was more."""
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def _escaped(char: str) -> str:

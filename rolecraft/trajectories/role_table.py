@@ -6,7 +6,6 @@ is the trajectory's own `usage`.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rolecraft.messages import USER
 from rolecraft.trajectories._header import declared_actions
 from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.in_words import UNKNOWN, columns, duration, money, printable
 from rolecraft.trajectories.nesting import outermost
 from rolecraft.trajectories.timings import Timing
 
@@ -24,7 +24,6 @@ ASKED_AGAIN = "That answer is not valid"
 """How a prompt begins that asks a typed question again."""
 TOTAL = "all"
 """What the last row has as its role."""
-UNKNOWN = "-"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,7 +57,7 @@ class RoleRow:
     def cells(self) -> tuple[str, ...]:
         """The row in words, a cell for each of `RoleTable.HEAD`."""
         return (
-            _printable(self.role) or UNKNOWN,
+            printable(self.role) or UNKNOWN,
             f"{self.actions + self.tool_calls:,}",
             f"{self.calls:,}",
             f"{self.prompt_tokens:,}",
@@ -112,10 +111,10 @@ class RoleTable:
 
     def __str__(self) -> str:
         lines = [self.HEAD, *self.cells]
-        widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+        widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(
-                " " * (width - _width(cell)) + cell if column else _ljust(cell, width)
+                _padded(cell, width, left=column > 0)
                 for column, (cell, width) in enumerate(zip(line, widths, strict=True))
             ).rstrip()
             for line in lines
@@ -194,42 +193,6 @@ def _add(total: RoleRow, name: str, value: Any) -> None:
         setattr(total, name, (getattr(total, name) or 0) + value)
 
 
-# --- in words ------------------------------------------------------------------------------------
-
-
-def money(usd: float | None) -> str:
-    """A price in US dollars; a dash where it is unknown."""
-    if usd is None:
-        return UNKNOWN
-    return "$0" if usd == 0 else f"${usd:.2f}" if usd >= 1 else f"${usd:.6f}".rstrip("0")
-
-
-def duration(seconds: float | None) -> str:
-    """A time in the unit that suits it; a dash where it is unknown."""
-    if seconds is None:
-        return UNKNOWN
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60:,} h {minutes % 60} min"
-
-
-def _printable(text: str) -> str:
-    """A name on one line, without what could move a terminal's cursor."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def _width(text: str) -> int:
-    """Columns that a terminal gives to a text: two for Chinese, none for a combining mark."""
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
-def _ljust(text: str, width: int) -> str:
-    return text + " " * (width - _width(text))
+def _padded(cell: str, width: int, *, left: bool) -> str:
+    space = " " * (width - columns(cell))
+    return space + cell if left else cell + space

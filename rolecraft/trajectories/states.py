@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from rolecraft.errors import UnknownName
 from rolecraft.messages import ALL, NOBODY, SELF, USER
 from rolecraft.trajectories._header import action_names, declared_actions
-from rolecraft.trajectories.diagram import one_line
 from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.in_words import one_line, printable
 from rolecraft.trajectories.nesting import STARTS, may_end, outermost, shows_runs
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def _label(text: str, width: int) -> str:
     Unlike its sequence diagrams they know no escapes, so a character that could mean something to
     them is shown in its full-width form.
     """
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in one_line(text, width))
-    return re.sub(r": (?=.)|.", _harmless, shown) or "(empty)"
+    return re.sub(r": (?=.)|.", _harmless, printable(one_line(text, width))) or "(empty)"
 
 
 def _harmless(found: re.Match[str]) -> str:

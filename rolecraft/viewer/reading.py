@@ -13,7 +13,7 @@ from typing import Any
 
 from rolecraft.messages import ALL, NOBODY, SELF, USER
 from rolecraft.trajectories import Event, FailureFinding, Trajectory, Usage
-from rolecraft.trajectories.role_table import money
+from rolecraft.trajectories.in_words import money
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,6 @@ def texts(value: Any) -> list[str]:
     if value is None:
         return []
     return [str(item) for item in (value if isinstance(value, (list, tuple)) else [value])]
-
-
-def usage_by_role(trajectory: Trajectory) -> dict[str, Usage]:
-    """What each role's model calls cost, for roles that made any."""
-    usage: dict[str, Usage] = {}
-    for event in trajectory.events:
-        if event.usage is not None:
-            usage[event.role] = usage.get(event.role, Usage(calls=0)) + event.usage
-    return usage
 
 
 def findings_by_event(findings: Iterable[FailureFinding]) -> dict[int, list[FailureFinding]]:
@@ -209,12 +200,6 @@ def _pairs(data: Any) -> str:
 
 def _number(value: Any) -> str:
     return f"{value:g}" if isinstance(value, (int, float)) else str(value)
-
-
-def shorten(text: str, limit: int) -> str:
-    """`text` on one line of at most `limit` characters; an ellipsis says that some was left out."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def count(number: int, thing: str, things: str = "") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rolecraft.trajectories import FailureFinding, Trajectory, state_machines
-from rolecraft.trajectories.role_table import money
+from rolecraft.trajectories.in_words import money, one_line
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
 from rolecraft.viewer.markup import Child, Markup, element, join, table
 from rolecraft.viewer.page import page
@@ -14,7 +14,6 @@ from rolecraft.viewer.reading import (
     count,
     described_roles,
     ordered,
-    shorten,
     task_of,
 )
 from rolecraft.viewer.sequence import anchor, sequence_diagram
@@ -168,7 +167,7 @@ def _task(task: str) -> Markup:
         return element("p", task, class_="lead text")
     return element(
         "details",
-        element("summary", f"{shorten(task, 200)} ({len(task):,} characters)", class_="lead"),
+        element("summary", f"{one_line(task, 200)} ({len(task):,} characters)", class_="lead"),
         element("p", task, class_="text"),
     )
 

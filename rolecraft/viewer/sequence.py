@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rolecraft.trajectories import FailureFinding, Trajectory
+from rolecraft.trajectories.in_words import one_line
 from rolecraft.viewer.markup import Markup, element, join
-from rolecraft.viewer.reading import Step, findings_by_event, participants, shorten, steps
+from rolecraft.viewer.reading import Step, findings_by_event, participants, steps
 
 MAX_STEPS = 10_000
 """A page with more is slow in a browser; the page says how many are left out."""
@@ -135,7 +136,7 @@ def _text(text: str, *, fold: int = _FOLD) -> Markup:
         return element("span", text, class_="text block" if "\n" in text else "text")
     return element(
         "details",
-        element("summary", f"{shorten(text, 100)} ({len(text):,} characters)"),
+        element("summary", f"{one_line(text, 100)} ({len(text):,} characters)"),
         element("span", text, class_="text"),
     )
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rolecraft.trajectories.in_words import columns, one_line
 from rolecraft.trajectories.states import State, StateMachine, Transition, swaps_in_words
 from rolecraft.viewer.markup import Markup, element
-from rolecraft.viewer.reading import count, shorten
+from rolecraft.viewer.reading import count
 
 MAX_STATES = 24
 """Of a role with more, those that were entered most often are drawn."""
@@ -186,7 +187,7 @@ class _Page:
 
 def _words(state: State, itself: int) -> dict[str, str]:
     """What stands in a state's box, by kind."""
-    words = {"name": shorten(state.name, 32)}
+    words = {"name": one_line(state.name, 32)}
     if state.entered != 1 or itself or state.failed:
         words["times"] = f"{state.entered}\N{MULTIPLICATION SIGN}" if state.entered else "never"
     if itself:
@@ -197,8 +198,7 @@ def _words(state: State, itself: int) -> dict[str, str]:
 
 
 def _length(words: Mapping[str, str]) -> int:
-    """Characters, those of Chinese and its like counted twice."""
-    return sum(1 + sum(2 if ord(char) > 0x2E7F else 1 for char in text) for text in words.values())
+    return sum(1 + columns(text) for text in words.values())
 
 
 def _arrow(way: _Way, path: str, head: Markup, x: float, y: float, anchor: str) -> Markup:

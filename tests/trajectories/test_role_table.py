@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from rolecraft import Action, Role, ScriptedModel, Team
 from rolecraft.trajectories import Event, Timing, Trajectory, Usage, role_table
-from rolecraft.trajectories.role_table import duration, money
+from rolecraft.trajectories.in_words import duration, money
 
 
 class Verdict(BaseModel):

@@ -6,7 +6,7 @@ import re
 
 from rolecraft import Action, FunctionModel, Message, Role, Team
 from rolecraft.trajectories import Event, FailureFinding, Trajectory
-from rolecraft.viewer.reading import participants, steps, usage_by_role
+from rolecraft.viewer.reading import participants, steps
 from rolecraft.viewer.sequence import sequence_diagram
 
 
@@ -129,9 +129,3 @@ def test_the_end_of_an_action_is_drawn_only_where_it_says_something_new():
 
 def test_an_empty_trajectory_is_said_to_be_empty():
     assert "no events" in sequence_diagram(Trajectory("t"))
-
-
-async def test_usage_is_added_up_for_each_role():
-    usage = usage_by_role(await newsroom())
-    assert list(usage) == ["Writer"]
-    assert usage["Writer"].calls == 1

@@ -1,0 +1,47 @@
+"""Figures and texts as people read them: the same in tables, pictures and the terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+UNKNOWN = "-"
+
+
+def money(usd: float | None) -> str:
+    """A price in US dollars; a dash where it is unknown."""
+    if usd is None:
+        return UNKNOWN
+    return "$0" if usd == 0 else f"${usd:.2f}" if usd >= 1 else f"${usd:.6f}".rstrip("0")
+
+
+def duration(seconds: float | None) -> str:
+    """A time in the unit that suits it; a dash where it is unknown."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def one_line(text: str, width: int) -> str:
+    """`text` on one line of at most `width` characters; an ellipsis says that there was more."""
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def printable(text: str) -> str:
+    """`text` without what could move a terminal's cursor, ends of lines included."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def columns(text: str) -> int:
+    """How wide a text is shown: two columns for a Chinese character, none for a combining mark."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
