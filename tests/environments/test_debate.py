@@ -53,11 +53,12 @@ async def test_a_panel_that_comes_to_the_right_answer() -> None:
 async def test_each_measurement_names_the_answer_that_it_is_of() -> None:
     model = ScriptedModel(per_role={name: [says("2")] for name in ("Ann", "Ben")})
     trajectory = await DebateEnvironment(TASK, panel(2, rounds=1), model=model).episode()
-    for signal in trajectory.signals:
-        if signal.name == "debate.right":
-            assert signal.step is not None
-            measured = trajectory.events[signal.step]
-            assert (measured.role, measured.content) == (signal.role, "so it is\nAnswer: 2")
+    of_each = [signal for signal in trajectory.signals if signal.name == "debate.right"]
+    assert [signal.role for signal in of_each] == ["Ann", "Ben"]
+    for signal in of_each:
+        assert signal.step is not None
+        measured = trajectory.events[signal.step]
+        assert (measured.role, measured.content) == (signal.role, "so it is\nAnswer: 2")
 
 
 async def test_a_debate_that_was_cut_off_is_not_correct() -> None:

@@ -87,7 +87,7 @@ def test_answers_are_whole_decimal_broken_and_per_cent() -> None:
     assert any(value is not None and value.denominator == 1 for value in values)
 
 
-def test_nothing_of_the_answer_is_in_what_the_roles_are_told() -> None:
+def test_a_problem_is_all_filled_in_and_says_what_an_answer_is() -> None:
     for task in MathsTasks().sample(100, seed=7):
         assert "\\boxed" not in task.prompt
         assert "{" not in task.prompt

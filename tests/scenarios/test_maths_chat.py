@@ -29,7 +29,7 @@ from rolecraft.roles.ready.maths_chat import (
     solver_coder_verifier,
     student_and_assistant,
 )
-from rolecraft.sandboxes import Execution, LocalProcess, Sandbox
+from rolecraft.sandboxes import Execution, FunctionSandbox, LocalProcess, Sandbox, SandboxCall
 from rolecraft.scenarios.maths_chat import FORMS
 from rolecraft.trajectories.codec import encode_event
 
@@ -198,28 +198,19 @@ async def test_the_taxonomy_sees_who_hands_over_an_answer_that_nobody_checked(
 # --- a run and its record --------------------------------------------------------------------
 
 
-class InProcess:
-    """Runs the stand-in's own programs right here, fast; counts them."""
+def in_process() -> FunctionSandbox:
+    """Runs the stand-in's own programs right here, fast."""
 
-    def __init__(self) -> None:
-        self.runs = 0
-
-    async def run(self, command: Any, *, files: Any, **options: Any) -> Execution:
-        self.runs += 1
+    def run(call: SandboxCall) -> Execution:
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
-                exec(files["main.py"], {})
+                exec(call.files["main.py"], {})
         except NameError as error:
             return Execution(exit_code=1, stderr=f"NameError: {error}")
         return Execution(exit_code=0, stdout=printed.getvalue())
 
-
-class NoSandbox:
-    """Must not be used."""
-
-    async def run(self, command: Any, **options: Any) -> Execution:
-        raise AssertionError(f"{command} was run again")
+    return FunctionSandbox(run)
 
 
 MADE_OF: dict[str, tuple[Callable[[Sandbox], list[Role]], str]] = {
@@ -247,22 +238,24 @@ def problem(seed: int = 0) -> str:
 
 @pytest.mark.parametrize("form", ["chat", "voting"])
 async def test_a_replay_asks_no_model_and_runs_no_program(form: str) -> None:
-    run = await made(form, InProcess(), stand_in()).run(problem())
-    again = await made(form, NoSandbox()).replay(run)
+    run = await made(form, in_process(), stand_in()).run(problem())
+    sandbox = in_process()
+    again = await made(form, sandbox).replay(run)
     assert bytes_of(again) == bytes_of(run)
+    assert sandbox.calls == []
 
 
 @pytest.mark.parametrize("form", ["chat", "voting"])
 async def test_a_run_cut_off_after_any_event_comes_to_the_same_end(form: str) -> None:
     """And no program whose output is on record is run again."""
 
-    whole = await made(form, InProcess(), stand_in(wrong=0)).run(problem())
+    whole = await made(form, in_process(), stand_in(wrong=0)).run(problem())
     programs = [event.seq for event in whole.trajectory.of("tool_result")]
     for cut in range(1, len(whole.trajectory.events)):
         part = whole.trajectory.copy()
         del part.events[cut:]
-        sandbox = InProcess()
+        sandbox = in_process()
         again = await made(form, sandbox, stand_in(wrong=0)).recover(part)
         assert bytes_of(again) == bytes_of(whole), f"cut before event {cut}"
         done = sum(seq < cut for seq in programs)
-        assert sandbox.runs <= len(programs) - done + 1, "but for the one that was under way"
+        assert len(sandbox.calls) <= len(programs) - done + 1, "but for the one that was under way"

@@ -64,7 +64,9 @@ def test_no_two_arrows_share_a_lane_where_they_would_meet(ways) -> None:
     """Each bent arrow has a vertical line of its own over the rows that it passes."""
     drawn = machine(dict.fromkeys("ABCDEF", 1), *sorted(ways, key=str))
     pattern = r'd="M[-\d.]+ ([-\d.]+)H[-\d.]+Q([-\d.]+) .*?V([-\d.]+)Q'
-    found = [tuple(map(float, arrow)) for arrow in re.findall(pattern, state_figure(drawn))]
+    figure = str(state_figure(drawn))
+    found = [tuple(map(float, arrow)) for arrow in re.findall(pattern, figure)]
+    assert len(found) == len(re.findall(r'd="M[^"]*H', figure)), "every bent arrow is looked at"
     lines = [(x, min(y1, y2), max(y1, y2)) for y1, x, y2 in found]
     for index, (x, top, bottom) in enumerate(lines):
         for other_x, other_top, other_bottom in lines[index + 1 :]:
