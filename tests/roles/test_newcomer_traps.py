@@ -67,7 +67,7 @@ def test_fields_of_one_s_own_are_no_near_misses() -> None:
     assert (Team().goal, Team().mode) == ("win", "slow")
 
 
-@pytest.mark.parametrize("name", ["_write", "_heard", "_number", "_log_now", "_setting", "_solo"])
+@pytest.mark.parametrize("name", ["_write", "_take_up", "_number", "_log_now", "_setting", "_solo"])
 def test_a_role_cannot_hide_a_private_part_of_its_base(name: str) -> None:
     """Two ready-made roles once had a method `_write`, and recorded nothing any more."""
     with pytest.raises(UsageError, match=f"`Mine.{name}` hides a part of `Role`.*`_act`"):
@@ -93,9 +93,9 @@ def test_neither_can_an_attribute_that_is_set_later() -> None:
     class Mine(Role):
         def __init__(self, **fields: Any) -> None:
             super().__init__(**fields)
-            self._heard = ["nothing yet"]  # type: ignore[method-assign, assignment]
+            self._take_up = ["nothing yet"]  # type: ignore[method-assign, assignment]
 
-    with pytest.raises(UsageError, match=r"`self._heard = ...` in `Mine` hides a part of `Role`"):
+    with pytest.raises(UsageError, match=r"`self._take_up = ...` in `Mine` hides a part of `Role`"):
         Mine()
 
 
@@ -149,12 +149,12 @@ def test_private_names_of_one_s_own_are_free_and_so_is_overriding_them() -> None
 
 def test_who_means_it_says_so() -> None:
     class Mine(Role):
-        _hooks = Role._hooks | {"_heard"}
+        _hooks = Role._hooks | {"_take_up"}
 
-        def _heard(self, message: Any) -> None:
-            super()._heard(message)
+        def _take_up(self, said: Any) -> Message | None:
+            return super()._take_up(said)
 
-    assert "_heard" not in Mine()._methods
+    assert "_take_up" not in Mine()._methods
 
 
 async def _never_awaited() -> str:
