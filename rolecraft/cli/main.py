@@ -42,10 +42,17 @@ class _Commands(TyperGroup):
             raise typer.Exit(of_error(error)) from None
 
 
+_ALSO = " also raised "
+"""What the note of an environment says of roles that failed at the same time."""
+
+
 def _one_line(error: RolecraftError) -> str:
-    """The message; then where it happened, which notes say."""
+    """The message; then where it happened, which notes say; of other roles' errors the type."""
     text = " ".join(str(error).split())
-    notes = "; ".join(getattr(error, "__notes__", ()))
+    notes = "; ".join(
+        note.partition(":")[0] if _ALSO in note else note
+        for note in getattr(error, "__notes__", ())
+    )
     return f"{text} ({notes})" if notes else text
 
 

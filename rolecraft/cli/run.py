@@ -20,7 +20,7 @@ from rolecraft.cli._output import Output, usage_record
 from rolecraft.cli._target import load_target, user_errors
 from rolecraft.environments import Run, Task, Team
 from rolecraft.errors import LimitReached
-from rolecraft.messages import ALL
+from rolecraft.messages import ALL, NOBODY
 from rolecraft.models import Limits
 from rolecraft.trajectories import Event, Stopwatch, Trajectory, load
 
@@ -190,13 +190,13 @@ class _Outcome:
 
 
 class Live:
-    """An observer that shows messages as they come."""
+    """An observer that shows messages as they come; not what roles only note for themselves."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
 
     def on_event(self, event: Event) -> None:
-        if event.kind == "message":
+        if event.kind == "message" and event.to != (NOBODY,):
             self._output.said(event.role, event.content)
 
 

@@ -16,7 +16,8 @@ from rolecraft.cli.main import app
 TEAM = '''
 """Two roles with scripted models."""
 
-from rolecraft import Action, FunctionModel, Limits, Role, ScriptedModel, Team
+from rolecraft import Action, FunctionModel, Limits, Message, Role, ScriptedModel, Team
+from rolecraft.messages import NOBODY
 
 
 class Draft(Action):
@@ -75,6 +76,16 @@ def frugal():
 
 def broken():
     return Team([Role(name="Clumsy", actions=[Broken])])
+
+
+def silent_twins():
+    """Neither has a model, and one says something to nobody first."""
+
+    class Note(Action):
+        async def run(self, history):
+            return Message("a private note", send_to=NOBODY)
+
+    return Team([Role(name=name, actions=[Note, Draft]) for name in ("Ann", "Ben")])
 
 
 def deaf():

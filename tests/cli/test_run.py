@@ -118,6 +118,16 @@ def test_an_exception_of_user_code_shows_its_lines_and_keeps_the_journal(process
     assert trajectory.stop_reason == "error"
 
 
+def test_an_error_that_several_roles_made_is_told_once_and_notes_to_nobody_are_not_shown(
+    process, team_file
+):
+    result = process("run", "crew.py:silent_twins", "--task", "x")
+    assert result.code == ExitCode.ERROR
+    assert result.err.count("asks a model and has none") == 1
+    assert "role 'Ben' also raised UsageError" in result.err
+    assert "a private note" not in result.out
+
+
 def test_a_team_needs_a_task(cli, team_file):
     result = cli("run", "crew.py:team")
     assert result.code == ExitCode.USAGE
