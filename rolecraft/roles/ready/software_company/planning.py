@@ -34,10 +34,13 @@ class WriteDesign(Action):
     """Decide which files there are and how they work together."""
 
     async def run(self, history: History) -> Message:
+        known = shown(history, Requirements, Design)
         wrong = [str(findings) for findings in all_of(self.role.rc.news, Findings)]
-        mend = "\n".join(["It was found wrong; mend this and keep the rest:", *wrong])
+        if wrong:
+            mend = "Your design was found wrong. Mend this, and keep the rest as it is:"
+            known = "\n\n".join([known, "\n".join([mend, *wrong])])
         document = await self.ask(
-            f"{shown(history, Requirements, Design)}\n\n{mend if wrong else ''}\n\n"
+            f"{known}\n\n"
             f"Design the program: as few files as it sensibly needs, the file that is run (its "
             f"name is the customer's, where the customer gave one), and for each file its purpose "
             f"and the functions and classes that other files use, with argument and result types. "
