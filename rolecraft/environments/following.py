@@ -23,8 +23,8 @@ from rolecraft.trajectories.backlog import next_generation
 from rolecraft.trajectories.codec import encode_event, encode_line
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.past import PastRun
-from rolecraft.trajectories.recovery import Kept, as_filed
-from rolecraft.trajectories.trajectory import Trajectory
+from rolecraft.trajectories.recovery import Kept, as_filed, split
+from rolecraft.trajectories.trajectory import Trajectory, stop_reason_of
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Model
@@ -38,6 +38,17 @@ def load_run(source: Trajectory | Path | str) -> tuple[Trajectory, list[Event]]:
 
         source = load(source)
     return source, as_filed(source.events)
+
+
+def replayable(trajectory: Trajectory, known: list[Event]) -> list[Event]:
+    """The events that a replay can play again.
+
+    Of a run that was killed or cancelled these are the rounds that were over: what an action that
+    was cut off would have done is in no record.
+    """
+    kept = split(trajectory.id, trajectory.about, known)
+    whole = kept.stopped is not None and stop_reason_of(kept.stopped) != "cancelled"
+    return known if whole else kept.known
 
 
 _OF_ENVIRONMENT = ("roles", "seed", "schedule")

@@ -240,9 +240,11 @@ class Team:
         """Play a recorded run again without any model or action: the same bytes, or `Diverged`.
 
         The team must be made as then; it is not changed, and may have run meanwhile. Actions with
-        `repeat = "freely"` are done again, their model calls come from the record.
+        `repeat = "freely"` are done again, their model calls come from the record. Of a run that
+        was killed or cancelled, the rounds that were over are played.
         """
         trajectory, known = following.load_run(_recorded(record))
+        known = following.replayable(trajectory, known)
         again = Team(env=self.env.again())
         past = PastRun(known, strict=True)
         following.follow(again.env, trajectory.id, trajectory.about, past)

@@ -177,7 +177,7 @@ class RunsActions(Asks, Records, Declared):
         if around is None:  # the outer of two speaks for both
             rc.last_event, rc.last_action = event.seq, action
         if rc.env is not None and rc.env.past is not None:
-            now.past = rc.env.past.run(self.name, path)
+            now.past = rc.env.past.run(self.name, event, seq=rc.env.recorder.next)
         now.before = (_left.look(self.__dict__), _left.look(action.__dict__))
         return now
 

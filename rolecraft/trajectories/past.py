@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from rolecraft.errors import LimitReached
-from rolecraft.trajectories.codec import encode_key, encode_line
+from rolecraft.errors import Diverged, LimitReached
+from rolecraft.trajectories.codec import encode_event, encode_key, encode_line
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.nesting import is_failure
 from rolecraft.trajectories.runs import ActionRun, Placed, action_runs, places
@@ -74,9 +74,20 @@ class PastRun:
         for name, calls in best.items():
             self._calls.setdefault(name, deque()).extend(calls)
 
-    def run(self, role: str, path: str) -> ActionRun | None:
-        """The recorded run of an action; None if it never started."""
-        return self._runs.get((role, path))
+    def run(self, role: str, start: Event, *, seq: int) -> ActionRun | None:
+        """The recorded run of an action that starts so; None if there is none.
+
+        What runs within an action may be another one than it was, when that is run again. Raises
+        `Diverged`, at event `seq`, if nothing may be done and the record does not tell its end.
+        """
+        found = self._runs.get((role, start.data["run"]))
+        like = found is not None and _starts_like(found.start, start)
+        if self.strict and not (found and like and (found.complete or found.waits)):
+            recorded = _line(found.start) if found is not None else "no such action"
+            raise Diverged(seq, recorded, _line(start))
+        if found is not None and found.complete and not like:
+            return None
+        return found
 
     def answer(self, question: dict[str, Any]) -> RecordedCall | None:
         """The recorded answer to a model call with this `data`; each is given once."""
@@ -153,6 +164,15 @@ def _exceptions() -> Iterable[type[Exception]]:
             seen[kind] = None
             stack.extend(kind.__subclasses__())
     return seen
+
+
+def _starts_like(recorded: Event, now: Event) -> bool:
+    """Whether both are the start of the same action, with the same fields and arguments."""
+    return recorded.data == now.data or encode_line(recorded.data) == encode_line(now.data)
+
+
+def _line(event: Event) -> str:
+    return encode_event(event).decode().rstrip()
 
 
 def _progress(run: ActionRun) -> tuple[bool, int]:

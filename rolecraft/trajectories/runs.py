@@ -30,6 +30,12 @@ class ActionRun:
         """Whether it came to its own end; one that was cancelled did not."""
         return self.end is not None and not self.end.data.get("cancelled")
 
+    @property
+    def waits(self) -> bool:
+        """Whether it, or one within it, waits for a person's permission."""
+        asked = [event for event in self.inside if event.kind == "approval"]
+        return self.end is None and any(event.data.get("granted") is None for event in asked)
+
 
 def starts_run(event: Event) -> bool:
     return event.kind in ("action", "tool_call") and "run" in event.data

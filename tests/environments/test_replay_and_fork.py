@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from pydantic import BaseModel
@@ -497,3 +498,98 @@ async def test_a_model_by_chance_is_replayed_and_forked_alike() -> None:
     team = Team([Role(name="Ann", actions=[Pick] * 5)], model=UniformModel(), seed=11)
     run = await team.run("go")
     assert written(await team.replay(run)) == written(run)
+
+
+class Note(Action):
+    """Counts how often it was really done."""
+
+    done: ClassVar[list[str]] = []
+
+    async def run(self) -> str:
+        self.done.append(idempotency_key())
+        await asyncio.sleep(0)
+        return "noted"
+
+
+def two_who_note(kind: type[Role] = Role, model: object = None) -> Team:
+    roles = [kind(name="Ann", actions=[Note, Note]), Role(name="Bob", actions=[Note])]
+    return Team([*roles, Role(name="Cy", actions=[Note], watch=[Note])], model=model)
+
+
+async def test_a_replay_of_a_run_that_was_cut_off_does_nothing_and_ends_with_its_last_round() -> (
+    None
+):
+    run = await two_who_note().run("go")
+    events = run.trajectory.events
+    second = next(event.seq for event in events if event.time == 2)
+    for cut in range(1, len(events)):
+        Note.done.clear()
+        record = Trajectory("run", run.trajectory.about, events[:cut])
+        again = await two_who_note().replay(record)
+        assert Note.done == []
+        assert written(again) == written(run)[: second if cut > second else 1]
+
+
+async def test_a_replay_of_a_cancelled_run_does_nothing() -> None:
+    entered = asyncio.Event()
+
+    class Wait(Action):
+        async def run(self) -> None:
+            Note.done.append("entered")
+            entered.set()
+            await asyncio.Event().wait()
+
+    team = Team([Role(name="Ann", actions=[Note]), Role(name="Bob", actions=[Wait], watch=[Note])])
+    running = asyncio.create_task(team.run("go"))
+    await entered.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    Note.done.clear()
+    again = await team.replay(team.trajectory)
+    assert [event.kind for event in again.trajectory.events] == ["message", "action", "message"]
+    assert Note.done == []
+
+
+async def test_a_role_that_does_more_than_then_in_a_replay_does_it_not() -> None:
+    """Also beside others, when what it does is compared with the record only later."""
+    run = await two_who_note().run("go")
+
+    class Eager(Role):
+        async def _react(self):
+            said = await super()._react()
+            await self.actions[0].run()
+            return said
+
+    Eager.__module__, Eager.__qualname__ = Role.__module__, Role.__qualname__
+    Note.done.clear()
+    with pytest.raises(Diverged, match="first at event 5"):
+        await two_who_note(Eager).replay(run)
+    assert Note.done == []
+
+
+async def test_a_result_is_served_to_the_call_that_had_it_and_to_no_other() -> None:
+    """An action that is run again may do something else than it did: it need not be repeatable."""
+    pages = iter([1, 2])
+    fetched: list[int] = []
+
+    class Fetch(Action):
+        page: int
+
+        async def run(self) -> str:
+            fetched.append(self.page)
+            return f"page {self.page}"
+
+    class Browse(Action):
+        async def run(self) -> str:
+            found = await Fetch(next(pages))._bound(self.role).run()
+            if found == "page 1":
+                raise ConnectionError("gone")
+            return found
+
+    team = Team([Role(name="Ann", actions=[Browse])])
+    with pytest.raises(ConnectionError):
+        await team.run("go")
+    run = await team.recover(team.trajectory)
+    assert run.message.content == "page 2"
+    assert fetched == [1, 2]
