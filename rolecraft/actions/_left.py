@@ -8,50 +8,51 @@ so that nobody misses it silently.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 from typing import Any, NamedTuple
 
 from rolecraft.errors import NotRestorable
 from rolecraft.trajectories.values import decode_value, encode_value
 
-_CONTAINERS = (list, dict, set)
+_CONTAINERS = frozenset({list, dict, set})
 _OURS = frozenset(
     {"rc", "actions", "watch", "react_mode", "model", "limits", "_owner", "_solo", "_made", "tools"}
 )
 
 
 class Before(NamedTuple):
-    """The attributes of an object at some moment; containers are copies."""
+    """The attributes of an object at some moment; of containers there are copies."""
 
-    attributes: dict[str, Any]
-    containers: dict[str, Any]
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+    containers: dict[str, Any] | None
 
 
 def look(attributes: Mapping[str, Any]) -> Before:
-    return Before(
-        dict(attributes),
-        {
-            name: value.copy()
-            for name, value in attributes.items()
-            if type(value) in _CONTAINERS and name not in _OURS
-        },
-    )
+    names, values = tuple(attributes), tuple(attributes.values())
+    if _CONTAINERS.isdisjoint(map(type, values)):  # twice in every run of an action
+        return Before(names, values, None)
+    containers = {
+        name: value.copy()
+        for name, value in attributes.items()
+        if type(value) in _CONTAINERS and name not in _OURS
+    }
+    return Before(names, values, containers or None)
 
 
 def changes(attributes: Mapping[str, Any], before: Before) -> dict[str, Any]:
     """What differs now, as JSON: `set` the new values, `lost` the names of what JSON lacks."""
-    was = before.attributes
-    if len(was) == len(attributes) and not before.containers:
-        for name, value in attributes.items():
-            if was.get(name, before) is not value:
-                break
-        else:
-            return {}
+    names, values, containers = before
+    same = names == tuple(attributes) and all(map(is_, values, attributes.values()))
+    if same and containers is None:
+        return {}
+    was = {**dict(zip(names, values, strict=True)), **(containers or {})}
     new: dict[str, Any] = {}
     lost: list[str] = []
     for name, value in attributes.items():
         if name in _OURS:
             continue
-        then = before.containers.get(name, was.get(name, before))
+        then = was.get(name, before)
         if then is value or (type(then) is type(value) and then == value):
             continue
         try:

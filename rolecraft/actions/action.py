@@ -173,12 +173,14 @@ class Action(Asks, Records, Declared):
 
     def _bound(self, owner: Owner) -> Self:
         """This action as `owner`'s: itself, or a copy if it is another role's already."""
+        if self._owner is owner:
+            return self
         if type(self).run is Action.run:
             raise UsageError(
                 f"Action `{type(self).__name__}` of role {owner.name!r} has no `async def "
                 f"run(self, history)`: write it."
             )
-        action = self if self._owner is None or self._owner is owner else copy.copy(self)
+        action = self if self._owner is None else copy.copy(self)
         action._owner = owner
         return action
 
@@ -295,7 +297,8 @@ async def _run(run: Callable[..., Any], self: Action, args: Any, kwargs: Any, no
         if now.past is not None and await owner._is_served(now):
             return owner._serve(now)
         token = running.set(now)
-        await owner._in_time(now)
+        if owner._budget is not None:
+            await owner._in_time(now)
         if self.approval:
             await owner._allow(now)
         if self.timeout is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from rolecraft.actions.action import Action, Running
     from rolecraft.models.base import Model, Session
+    from rolecraft.models.budget import Budget
     from rolecraft.trajectories.events import Event
     from rolecraft.trajectories.recorder import Log
 
@@ -15,6 +16,10 @@ class Owner(Protocol):
     """Implemented by `rolecraft.roles.Role`."""
 
     name: str
+
+    @property
+    def _budget(self) -> Budget | None:
+        """What bounds the role's model calls and time."""
 
     def open_session(
         self, *, system: str | None = None, model: Model | str | None = None

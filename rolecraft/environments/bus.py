@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from rolecraft.environments.recorded import Recorded
@@ -16,6 +15,7 @@ from rolecraft.messages import (
     USER,
     USER_REQUIREMENT,
     Message,
+    anew,
     as_message,
 )
 from rolecraft.roles.role import Role
@@ -62,7 +62,7 @@ class Bus(Recorded):
         """
         message = as_message(message)
         if message.event is not None:
-            message = replace(message, id="", event=None)
+            message = anew(message)
         message.route()
         if not message.sent_from:
             message.sent_from = USER

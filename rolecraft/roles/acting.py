@@ -82,8 +82,9 @@ class RunsActions(Asks, Records, Declared):
 
     def _now(self) -> Running | None:
         """The run of an action of mine that the current task is in."""
-        now, owner = running.get(), cast("Role", self)
-        return now if now is not None and now.owner is owner else None
+        now = running.get()
+        # A role is an `Owner`, which only its subclass shows.
+        return now if now is not None and now.owner is self else None  # type: ignore[comparison-overlap]
 
     def _next_session(self) -> str:
         """The number of a new conversation: of the role's, or of those of the running action.
@@ -168,8 +169,8 @@ class RunsActions(Asks, Records, Declared):
         if event.kind == "action":
             event.data = {"action": event.data.pop("action"), "index": index, **event.data}
         event.data["run"] = path
-        event.cause = self._cause()
-        log = self._log_now().place(path)
+        event.cause = around.event.seq if around is not None else rc.last_event
+        log = (around.log if around is not None else self._log_now()).place(path)
         reply_ends, rc.reply_ends = rc.reply_ends, False
         now = Running(action, cast("Role", self), event, path, log, reply_ends=reply_ends)
         event.role = self.name

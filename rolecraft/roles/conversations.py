@@ -71,7 +71,8 @@ def open_session(role: Role, system: str | None, asked: Model | str | None = Non
     session.on_ask = role._model_asked
     session.on_answer = role._model_answered
     session.on_failure = _failed
-    session.on_limit = partial(crossing.in_call, role)
+    if session.budget is not None:
+        session.on_limit = partial(crossing.in_call, role)
     if env is not None and env.on_delta is not None:
         session.on_delta = partial(env.on_delta, role.name, name)
     return session

@@ -12,13 +12,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rolecraft._declared import Declared
 from rolecraft.actions.action import Action
 from rolecraft.errors import UsageError
-from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, as_message
+from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, anew, as_message
 from rolecraft.models.resolve import HUMAN
 from rolecraft.roles import (
     _replies,
@@ -289,7 +288,7 @@ class Role(RunsActions):
 
         The role gets a copy, so one message can be given to several roles, and again.
         """
-        message = replace(as_message(message), id="", event=None)
+        message = anew(as_message(message))
         if not message.cause_by and not message.sent_from:
             message.cause_by, message.sent_from = USER_REQUIREMENT, USER
         self.rc.inbox.append(message)
@@ -403,7 +402,7 @@ class Role(RunsActions):
         """Say something now, apart from what an action returns. Heard after this turn."""
         message = as_message(message)
         if message.event is not None:  # said before: said again, as a new message
-            message = replace(message, id="", event=None)
+            message = anew(message)
         published = self._take_up(message)
         assert published is not None
         return published

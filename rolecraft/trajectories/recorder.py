@@ -129,12 +129,14 @@ class Recorder:
 
     def commit(self, events: Sequence[Event]) -> None:
         """Number events whose causes are numbers, and write them."""
-        for number, event in enumerate(events, self.next):
+        number = self.next
+        for event in events:
             event.seq = number
+            number += 1
         if self._known or self._diverged is not None:
             events = self._compared(events)
         else:
-            self.next += len(events)
+            self.next = number
         if events:
             for sink in self.sinks:
                 sink.write(events)
@@ -212,8 +214,8 @@ class Turn:
 
     def add(self, event: Event) -> int:
         """Add an event; its number, or its handle while it is held back."""
-        self._root._written = True
         root = self._root
+        root._written = True
         if event.cause is not None and event.cause < 0:
             event.cause = root._resolved(event)
         event.time = self.time
@@ -248,7 +250,13 @@ class Turn:
     def close(self) -> None:
         """Nothing more comes here."""
         self._closed = True
-        if not self._root._held:
+        above = self._above
+        if self._root._held:
+            return
+        if above is not None and not self._parts and len(above._parts) == 1:
+            above._parts.clear()  # nothing waits behind it: the usual case
+            self._above = None
+        else:
             self._root._flush()
 
     def commit(self) -> None:
