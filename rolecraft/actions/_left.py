@@ -1,67 +1,113 @@
 """What an action changed of the plain attributes of its role and of itself.
 
 A later process that does not run a completed action again puts these back. Plain are values that
-JSON has, and pydantic models, messages, lists, dicts and sets of them; what else changed is named,
-so that nobody misses it silently.
+JSON has, and pydantic models, dataclasses, messages, lists, dicts and sets of them, whatever
+changed inside; another object that was replaced is named as `lost`. What changes inside of other
+objects is not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from operator import is_
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import lru_cache
+from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 from rolecraft.errors import NotRestorable
+from rolecraft.messages import Message
 from rolecraft.trajectories.values import decode_value, encode_value
 
-_CONTAINERS = frozenset({list, dict, set})
 _OURS = frozenset(
     {"rc", "actions", "watch", "react_mode", "model", "limits", "_owner", "_solo", "_made", "tools"}
 )
 
 
 class Before(NamedTuple):
-    """The attributes of an object at some moment; of containers there are copies."""
+    """The attributes of an object at some moment."""
 
     names: tuple[str, ...]
     values: tuple[Any, ...]
-    containers: dict[str, Any] | None
+    inner: dict[str, Any] | None
+    """Of what can change inside: how it looked, as JSON, or a copy where JSON cannot say it."""
 
 
 def look(attributes: Mapping[str, Any]) -> Before:
-    names, values = tuple(attributes), tuple(attributes.values())
-    if _CONTAINERS.isdisjoint(map(type, values)):  # twice in every run of an action
+    """Look at the attributes that are the user's; twice in every run of an action."""
+    names = tuple(attributes)
+    values = _picked(names)(attributes)
+    if _UNCHANGING.issuperset(map(type, values)):
         return Before(names, values, None)
-    containers = {
-        name: value.copy()
-        for name, value in attributes.items()
-        if type(value) in _CONTAINERS and name not in _OURS
+    inner = {
+        name: _inside(value)
+        for name, value in zip(_theirs(names), values, strict=True)
+        if _can_change(type(value))
     }
-    return Before(names, values, containers or None)
+    return Before(names, values, inner or None)
 
 
 def changes(attributes: Mapping[str, Any], before: Before) -> dict[str, Any]:
     """What differs now, as JSON: `set` the new values, `lost` the names of what JSON lacks."""
-    names, values, containers = before
-    same = names == tuple(attributes) and all(map(is_, values, attributes.values()))
-    if same and containers is None:
+    names, values, inner = before
+    same = inner is None and names == tuple(attributes)
+    if same and all(map(is_, values, _picked(names)(attributes))):
         return {}
-    was = {**dict(zip(names, values, strict=True)), **(containers or {})}
+    was = dict(zip(_theirs(names), values, strict=True))
     new: dict[str, Any] = {}
     lost: list[str] = []
     for name, value in attributes.items():
-        if name in _OURS:
-            continue
-        then = was.get(name, before)
-        if then is value or (type(then) is type(value) and then == value):
+        if name in _OURS or _same(name, value, was, inner or {}):
             continue
         try:
             new[name] = encode_value(value)
         except NotRestorable:
             lost.append(name)
-    gone = sorted(name for name in was if name not in attributes and name not in _OURS)
+    gone = sorted(name for name in was if name not in attributes)
     found = {"set": new, "lost": sorted(lost), "gone": gone}
     return {name: value for name, value in found.items() if value}
+
+
+def _same(name: str, value: Any, was: dict[str, Any], inner: dict[str, Any]) -> bool:
+    if name not in was:
+        return False
+    if name in inner:
+        return bool(_inside(value) == inner[name])
+    then = was[name]
+    return then is value or (type(then) is type(value) and bool(then == value))
+
+
+def _inside(value: Any) -> Any:
+    try:
+        return encode_value(value)
+    except NotRestorable:
+        return copy.copy(value) if isinstance(value, (list, dict, set)) else value
+
+
+_UNCHANGING: set[type] = {str, int, float, bool, type(None), bytes}
+"""Types whose values stay what they are; filled as types are met."""
+_CHANGING: set[type] = set()
+
+
+def _can_change(kind: type) -> bool:
+    if kind not in _UNCHANGING and kind not in _CHANGING:
+        data = kind in (list, dict, set, tuple) or issubclass(kind, Message)
+        data = data or hasattr(kind, "model_dump") or is_dataclass(kind)
+        (_CHANGING if data else _UNCHANGING).add(kind)
+    return kind in _CHANGING
+
+
+@lru_cache(1024)
+def _theirs(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in _OURS)
+
+
+@lru_cache(1024)
+def _picked(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    theirs = _theirs(names)
+    if len(theirs) > 1:
+        return itemgetter(*theirs)
+    return lambda attributes: tuple(attributes[name] for name in theirs)
 
 
 def put_back(thing: object, changed: Mapping[str, Any]) -> None:

@@ -295,7 +295,10 @@ async def _run(run: Callable[..., Any], self: Action, args: Any, kwargs: Any, no
     token = None
     try:
         if now.past is not None and await owner._is_served(now):
-            return owner._serve(now)
+            result = owner._serve(now)
+            if now.past.cancelled:  # whoever cancelled it then cancels it again
+                await asyncio.get_running_loop().create_future()
+            return result
         token = running.set(now)
         if owner._budget is not None:
             await owner._in_time(now)

@@ -264,7 +264,7 @@ class Environment(Bus):
             waiting, self._waiting = self._waiting, []
             for message in waiting:
                 self.deliver(message)
-            if self.backlog is not None:
+            if self.backlog is not None and self.recorder.beyond:
                 self.backlog.clear()
 
     def after_turns(self, errors: Mapping[str, BaseException | None]) -> StopReason | None:

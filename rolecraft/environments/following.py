@@ -77,6 +77,7 @@ def follow(
     recorder.follow(past.known, in_sinks=in_sinks)
     if env.backlog is not None and journal is not None:
         env.backlog.generation = next_generation(journal)
+        env.backlog.left_over = True
 
 
 def _check_roles(env: Environment, about: Mapping[str, Any]) -> None:

@@ -19,6 +19,8 @@ from rolecraft.errors import (
     ApprovalNeeded,
     Diverged,
     LimitReached,
+    NotRestorable,
+    OutcomeUnknown,
     UsageError,
 )
 from rolecraft.messages import Message
@@ -197,8 +199,9 @@ class RunsActions(Asks, Records, Declared):
         self._says_what_was_said_within(now)
         if now.past is not None and error is self.rc.last_error:
             return  # it was served from the record, with its end
-        if isinstance(error, Diverged):
-            return  # nothing can be recorded any more
+        if isinstance(error, (Diverged, NotRestorable, OutcomeUnknown)):
+            recording.add_note(error, self.name, now.action)
+            return  # the record cannot be followed: it says nothing of that
         now.left = self._left_by(now)
         if error is self.rc.last_error:  # an action within this one has recorded it
             event = Event("action_result", data={"raised": type(error).__name__})
@@ -221,7 +224,10 @@ class RunsActions(Asks, Records, Declared):
 
     def _action_cut(self, now: Running) -> None:
         self._says_what_was_said_within(now)
-        self._end(now, Event("action_result", data={"cancelled": True}))
+        data: dict[str, Any] = {"cancelled": True}
+        if (left := self._left_by(now)) is not None:
+            data["ends"] = left
+        self._end(now, Event("action_result", data=data))
 
     def _end(self, now: Running, event: Event) -> None:
         event.role, event.cause = self.name, now.event.seq

@@ -7,7 +7,7 @@ in them, actions, and what it remembered already. Other objects (a client, a fil
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.messages import Message
@@ -71,8 +71,9 @@ class Beginning:
 
 
 def _own(value: Any) -> Any:
-    """A list, dict or set with all that is in it, as its own; anything else as it is."""
-    if not isinstance(value, (list, dict, set)):
+    """Data (a list, dict, set, model or dataclass) with all that is in it; else as it is."""
+    data = isinstance(value, (list, dict, set)) or hasattr(value, "model_dump")
+    if isinstance(value, type) or not (data or is_dataclass(value)):
         return value
     try:
         return copy.deepcopy(value)

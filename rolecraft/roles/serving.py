@@ -76,6 +76,8 @@ def serve(role: Role, now: Running) -> Any:
     if now.left is not None:
         put_back(role, now.left.get("role", {}))
         put_back(now.action, now.left.get("action", {}))
+    if past.cancelled:
+        return None  # its end is written when it is cancelled again
     if end.kind == "message":
         role.rc.ending = now
         return replace(message_of(end), id="")
@@ -127,6 +129,11 @@ def message_of(event: Event) -> Message:
     """The message that an event of kind `message` records."""
     data = event.data
     content = data.get("instruct_content")
+    if "instruct_lost" in data:
+        raise NotRestorable(
+            f"Message {data.get('id')!r} carries {data['instruct_lost']}, which the record could "
+            f"not hold as JSON and give back equal."
+        )
     if content is not None:
         content = model_type(data["instruct_type"]).model_validate(content)
     return Message(

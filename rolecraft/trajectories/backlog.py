@@ -29,6 +29,8 @@ class PendingFile:
     def __init__(self, journal: Path, *, generation: int = 0, fsync: bool = False) -> None:
         self.path = pending_path(journal)
         self.generation = generation
+        self.left_over = False
+        """The file may hold what processes before this one have left."""
         self._fsync = fsync
         self._file: AppendFile | None = None
 
@@ -40,9 +42,12 @@ class PendingFile:
         self._append([self._line(each, (number,)) for number, each in enumerate(placed)])
 
     def clear(self) -> None:
-        """The round is committed: forget it."""
+        """The round is committed: forget it, and what other processes knew of it."""
+        if self._file is None and self.left_over:
+            self._open()
         if self._file is not None and self._file.size:
             self._file.truncate(0)
+        self.left_over = False
 
     def close(self) -> None:
         """Close the file until there is more to keep; an empty one is deleted."""
@@ -53,12 +58,14 @@ class PendingFile:
             self._file = None
 
     def _append(self, lines: Sequence[bytes]) -> None:
-        if self._file is None:
-            self._file = AppendFile(self.path, fsync=self._fsync)
-            text = self.path.read_bytes() if self._file.size else b""
-            if not text.endswith(b"\n"):  # the line that a killed process was writing
-                self._file.truncate(text.rfind(b"\n") + 1)
-        self._file.append(b"".join(lines))
+        (self._file or self._open()).append(b"".join(lines))
+
+    def _open(self) -> AppendFile:
+        self._file = AppendFile(self.path, fsync=self._fsync)
+        text = self.path.read_bytes() if self._file.size else b""
+        if not text.endswith(b"\n"):  # the line that a killed process was writing
+            self._file.truncate(text.rfind(b"\n") + 1)
+        return self._file
 
     def _line(self, placed: Placed, at: tuple[int, ...]) -> bytes:
         event, role, run = placed

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rolecraft.errors import Diverged, UsageError
+from rolecraft.errors import Diverged, NotRestorable, UsageError
 from rolecraft.messages import MESSAGE_TO_ALL, Message
 from rolecraft.trajectories.codec import encode_event
 from rolecraft.trajectories.events import SCHEMA_VERSION, Event
 from rolecraft.trajectories.observer import Remembers
-from rolecraft.trajectories.values import type_address
+from rolecraft.trajectories.values import dump_model, type_address
 
 if TYPE_CHECKING:
     from rolecraft.trajectories.observer import Directive, Observer
@@ -92,6 +92,11 @@ class Recorder:
     def repeats(self) -> bool:
         """True while a replay or a fork says again what another run has said."""
         return self.following and not self._in_sinks
+
+    @property
+    def beyond(self) -> bool:
+        """True once there is an event that was not known."""
+        return self.next > len(self._known)
 
     def add(self, event: Event) -> int:
         """Number and write an event. Raises `UsageError` for a turn's handle as its cause."""
@@ -228,7 +233,7 @@ class Turn:
         self._parts.append(event)
         root._handles.append(event)
         event.seq = -len(root._handles)
-        if recorder.backlog is not None:
+        if recorder.backlog is not None and not recorder.following:
             recorder.backlog.keep(event, (*self._at, self._count), role=root.role, run=self.run)
         self._count += 1
         return event.seq
@@ -337,8 +342,11 @@ def _message_event(message: Message, cause: int | None, more: dict[str, Any]) ->
     if message.role not in ("user", message.sent_from):
         data["as"] = message.role
     if message.instruct_content is not None:
-        data["instruct_content"] = message.instruct_content.model_dump(mode="json")
         data["instruct_type"] = type_address(type(message.instruct_content))
+        try:
+            data["instruct_content"] = dump_model(message.instruct_content)
+        except NotRestorable:
+            data["instruct_lost"] = repr(message.instruct_content)
     if message.metadata:
         data["metadata"] = message.metadata
     if more:

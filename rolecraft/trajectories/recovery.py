@@ -9,7 +9,7 @@ killed at, here too, every complete run of an action and every answer is in one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,10 @@ class Kept:
     """The `error` or `limit` that stopped it."""
 
 
-def take_back(path: Path | str) -> Kept:
+def take_back(path: Path | str, check: Callable[[Kept], None] | None = None) -> Kept:
     """Take the unfinished round out of a journal. Locks the file meanwhile.
+
+    `check` is called before anything is written, and may raise.
 
     Raises `TraceError` if it is no journal or has broken lines before its end, `JournalError` if
     another process writes it.
@@ -62,7 +64,13 @@ def take_back(path: Path | str) -> Kept:
     try:
         header, events, ends = _read(path)
         kept = split(header[0], header[1], events)
-        pending = read_pending(path)
+        if check is not None:
+            check(kept)
+        known = {(p.event.time, p.role) for p in places(kept.known) if p.event.time}
+        pending = [
+            _unfinished([each for each in kind if (each.event.time, each.role) not in known])
+            for kind in read_pending(path)
+        ]
         if (cut := len(kept.known)) < len(events):
             if kept.pending[0]:
                 backlog = PendingFile(path, generation=next_generation(path))
@@ -133,7 +141,7 @@ def _last_turn(events: Sequence[Event]) -> int:
     return cut
 
 
-def _unfinished(tail: Sequence[Placed], *, stopped: bool) -> list[Placed]:
+def _unfinished(tail: Sequence[Placed], *, stopped: bool = False) -> list[Placed]:
     """The events of the roles, without the failures that stopped the run.
 
     A failure that something around it has dealt with (a model was told that a tool failed, an
@@ -147,11 +155,13 @@ def _unfinished(tail: Sequence[Placed], *, stopped: bool) -> list[Placed]:
         event, role, path = placed
         if event.kind in ("stop", "resume") or not role:
             continue
-        around = path.rpartition(".")[0]
-        dealt_with = around and (role, around) not in failed
-        if stopped and role not in over and not dealt_with and _is_failure(event, path):
-            failed.add((role, path))
-            continue
+        if role not in over and _is_failure(event, path):
+            around = path.rpartition(".")[0]
+            dealt_with = around and (role, around) not in failed
+            # Nobody knows whether what is cancelled last is role code's own doing: it is done anew.
+            if event.data.get("cancelled") or (stopped and not dealt_with):
+                failed.add((role, path))
+                continue
         over.add(role)
         kept.append(placed)
     return kept[::-1]

@@ -27,8 +27,12 @@ class ActionRun:
 
     @property
     def complete(self) -> bool:
-        """Whether it came to its own end; one that was cancelled did not."""
-        return self.end is not None and not self.end.data.get("cancelled")
+        """Whether it is over. One that was cancelled is, where the run then went on."""
+        return self.end is not None
+
+    @property
+    def cancelled(self) -> bool:
+        return self.end is not None and bool(self.end.data.get("cancelled"))
 
     @property
     def waits(self) -> bool:

@@ -27,7 +27,7 @@ def type_address(kind: type) -> str:
 
 def encode_value(value: Any) -> Any:
     """`value` as JSON. Raises `NotRestorable` if it could not be had back equal."""
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or type(value) in (str, bool, int):
         return value
     if isinstance(value, Message):
         return {_KIND: "message", **encode_message(value)}
@@ -35,7 +35,7 @@ def encode_value(value: Any) -> Any:
         return {
             _KIND: "model",
             "type": type_address(type(value)),
-            "value": value.model_dump(mode="json"),
+            "value": dump_model(value),
         }
     if is_dataclass(value) and not isinstance(value, type):
         members = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
@@ -53,11 +53,27 @@ def encode_value(value: Any) -> Any:
         return {_KIND: type(value).__name__, "value": items}
     if type(value) is dict and all(isinstance(key, str) for key in value) and _KIND not in value:
         return {key: encode_value(item) for key, item in value.items()}
-    if isinstance(value, float) and value == value and abs(value) != float("inf"):
+    if type(value) is float and value == value and abs(value) != float("inf"):
         return value
     raise NotRestorable(
         f"{value!r} cannot be written so that a later process has it back. Return a str, a "
         f"`Message`, a pydantic model, or a value that JSON has."
+    )
+
+
+def dump_model(model: BaseModel) -> Any:
+    """A pydantic model as JSON from which it is had back equal. Raises `NotRestorable`."""
+    try:
+        data = model.model_dump(
+            mode="json", by_alias=True, round_trip=True, serialize_as_any=True, warnings=False
+        )
+        if type(model).model_validate(data) == model:
+            return data
+    except ValueError:  # pydantic's own errors are some of these
+        pass
+    raise NotRestorable(
+        f"{model!r} cannot be written as JSON and had back equal: see that "
+        f"`{type(model).__name__}.model_validate` takes what `model_dump(mode='json')` gives."
     )
 
 
