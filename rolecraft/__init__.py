@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from rolecraft.rewards import Signals, reward
     from rolecraft.roles import Human, Planning, SqliteMemory
     from rolecraft.scenarios import Scenario
-    from rolecraft.training import GRPO, train
+    from rolecraft.training import GRPO as GRPO
+    from rolecraft.training import train as train
 
 _LATER = {
     "Ask": "rolecraft.actions",
@@ -46,8 +47,8 @@ _LATER = {
 }
 """Names that are imported when first used."""
 
+# `from rolecraft import *` works without extras: `GRPO` and `train`, which need one, are not here.
 __all__ = [
-    "GRPO",
     "Action",
     "Ask",
     "Environment",
@@ -77,7 +78,6 @@ __all__ = [
     "idempotency_key",
     "reward",
     "tool",
-    "train",
 ]
 
 

@@ -92,7 +92,14 @@ def test_names_of_higher_floors_are_known_before_they_are_loaded() -> None:
     """`from rolecraft import train` works although `import rolecraft` does not load training."""
     import rolecraft
 
-    for name in rolecraft.__all__:
+    for name in (*rolecraft.__all__, "GRPO", "train"):
         assert getattr(rolecraft, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         rolecraft.nonsense  # noqa: B018
+
+
+def test_everything_by_star_needs_no_extra() -> None:
+    """`GRPO` and `train` need torch, so `*` leaves them out."""
+    code = "import sys; sys.modules['torch'] = None; from rolecraft import *; print(Team, annotate)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
