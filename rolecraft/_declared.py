@@ -94,7 +94,8 @@ class Declared:
         known = self._positional
         if len(args) > len(known):
             raise UsageError(
-                f"`{type(self).__name__}` takes at most {len(known)} positional arguments "
+                f"`{type(self).__name__}` takes at most {len(known)} positional "
+                f"{'argument' if len(known) == 1 else 'arguments'} "
                 f"({', '.join(known) or 'none'}), got {len(args)}: {args!r}. "
                 f"Give fields by keyword: `{type(self).__name__}({self._fields[0]}=...)`."
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, fields, replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rolecraft.errors import LimitReached, UsageError
@@ -37,6 +38,12 @@ Word = Literal[
 ]
 
 
+def _check_whole(name: str, value: float) -> None:
+    least = 1 if name == "rounds" else 0
+    if value < least or value not in (inf, value // 1):
+        raise UsageError(f"`Limits({name}=...)` wants a whole number from {least}, got {value!r}.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a run, or one role in it, may cost. None means no limit.
@@ -60,6 +67,8 @@ class Limits:
             value = getattr(self, name)
             if value is not None and (isinstance(value, (str, bool)) or not value >= 0):
                 raise UsageError(f"`Limits({name}=...)` wants a number from 0, got {value!r}.")
+            if value is not None and name in ("calls", "rounds"):
+                _check_whole(name, value)
         if not (
             self.on_limit is None or self.on_limit in get_args(Word) or callable(self.on_limit)
         ):
@@ -67,6 +76,16 @@ class Limits:
                 f"`Limits(on_limit=...)` wants 'raise', 'stop' or a function of a `Crossing`, got "
                 f"{self.on_limit!r}."
             )
+
+
+def check_limits(limits: object) -> None:
+    """Raise `UsageError` for what is neither `Limits` nor None."""
+    if limits is None or isinstance(limits, Limits):
+        return
+    fields = "..."
+    if isinstance(limits, dict) and limits.keys() <= {*LIMIT_NAMES, "on_limit"}:
+        fields = ", ".join(f"{name}={value!r}" for name, value in limits.items())
+    raise UsageError(f"`limits` wants a `Limits`, got {limits!r}: write `Limits({fields})`.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +182,7 @@ def check_decision(decision: object, crossing: Crossing) -> Decision:
     elif isinstance(decision, HandOver):
         if crossing.role and decision.to != crossing.role:
             return decision
-        wrong = (
-            "a role hands its turn over to another one" if crossing.role else "nobody has a turn"
-        )
+        wrong = _no_handing_over(decision, crossing)
     elif isinstance(decision, UseModel):
         if crossing.limit in ("usd", "tokens"):
             return decision
@@ -176,6 +193,19 @@ def check_decision(decision: object, crossing: Crossing) -> Decision:
         f"`on_limit` answered {decision!r} to: {crossing} It may answer 'raise', 'stop', "
         f"`MoreRoom({crossing.limit}=...)`, `HandOver(to, message)` or, for money and tokens, "
         f"`UseModel(model)`{'; ' + wrong if wrong else ''}."
+    )
+
+
+def _no_handing_over(decision: HandOver, crossing: Crossing) -> str:
+    if not crossing.role:
+        return "nobody has a turn"
+    wrong = "a role hands its turn over to another one"
+    if crossing.whose:
+        return wrong
+    return (
+        f"{wrong}, and role {crossing.role!r} shares this limit, which is the whole team's and "
+        f"used up. Give `MoreRoom`, or bind the role that hands over by limits of its own, "
+        f"`Role(limits=Limits({crossing.limit}=..., on_limit=...))`"
     )
 
 
@@ -246,5 +276,5 @@ def _whole(limit: LimitName, value: float) -> str:
     """A limit with its unit, as whoever set it wrote it."""
     if limit == "usd":
         return f"${value:g}"
-    unit = {"tokens": " tokens", "calls": " model calls", "rounds": " rounds"}.get(limit, "")
-    return _number(limit, value) + unit
+    unit = {"tokens": " token", "calls": " model call", "rounds": " round"}.get(limit, "")
+    return _number(limit, value) + unit + ("s" if unit and value != 1 else "")

@@ -23,6 +23,17 @@ ACCEPTED = (
 """The forms that `resolve_model` takes, in words."""
 
 
+def check_model(spec: object) -> None:
+    """Raise `UsageError` for what is neither a model, nor a string, nor None.
+
+    What the string names is only looked at when the model is asked.
+    """
+    if not (spec is None or isinstance(spec, (str, Model))):
+        raise UsageError(
+            f"`model` is {spec!r}, which is no model. Write {'; '.join(ACCEPTED)}.{_hint(spec)}"
+        )
+
+
 def resolve_model(spec: Model | str) -> Model:
     """The model that `spec` means; a `Model` is returned as it is.
 

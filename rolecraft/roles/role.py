@@ -18,8 +18,10 @@ from rolecraft._declared import Declared
 from rolecraft.actions.action import Action
 from rolecraft.errors import UsageError
 from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, anew, as_message
-from rolecraft.models.resolve import HUMAN
+from rolecraft.models.limits import check_limits
+from rolecraft.models.resolve import HUMAN, check_model
 from rolecraft.roles import (
+    _mistakes,
     _replies,
     approving,
     choosing,
@@ -97,6 +99,7 @@ class Role(RunsActions):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        _mistakes.check_class(cls)
         cls._reply_ends = cls._act is Role._act and cls._react is Role._react
 
     def __init__(self, *args: Any, **fields: Any) -> None:
@@ -124,16 +127,19 @@ class Role(RunsActions):
             self._set_react_mode(value)
         elif name == "tools":
             super().__setattr__(name, as_tools(value))
+        elif name == "model":
+            check_model(value)
+            super().__setattr__(name, value)
+        elif name == "limits":
+            check_limits(value)
+            super().__setattr__(name, value)
         else:
             super().__setattr__(name, value)
 
     if not TYPE_CHECKING:  # a type checker would take it that every attribute exists
 
         def __getattr__(self, name: str) -> Any:
-            text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if name == "rc":
-                text += ": call `super().__init__(**kwargs)` first in its `__init__`"
-            raise AttributeError(text)
+            raise AttributeError(_mistakes.no_attribute(self, name))
 
     # --- the action list ---------------------------------------------------------------------
 
@@ -484,10 +490,7 @@ class Role(RunsActions):
 
 
 def _each(actions: Iterable[Action | type[Action]]) -> Iterable[Action | type[Action]]:
-    if isinstance(actions, Action) or not isinstance(actions, Iterable):
-        raise UsageError(
-            f"`actions` wants a list of actions, got {actions!r}: write `[{actions}]`."
-        )
+    _mistakes.check_list("actions", actions)
     for action in actions:
         is_class = isinstance(action, type) and issubclass(action, Action)
         if not is_class and not isinstance(action, Action):

@@ -25,6 +25,7 @@ from rolecraft.errors import (
 )
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models.base import Sampling
+from rolecraft.roles import _mistakes
 from rolecraft.trajectories.events import Event
 
 
@@ -142,6 +143,8 @@ def _is_parallel(call: ToolCall, tools: dict[str, ToolAction]) -> bool:
 
 def as_tools(tools: Iterable[ToolAction]) -> tuple[ToolAction, ...]:
     """The tools of a role, checked: `UsageError` for what is none and for two of one name."""
+    if type(tools) is not tuple:  # those of a role are one, and checked
+        _mistakes.check_list("tools", tools)
     known: dict[str, ToolAction] = {}
     for tool in tools:
         if not isinstance(tool, ToolAction):

@@ -155,7 +155,7 @@ async def test_an_investment_keeps_the_other_limits() -> None:
     await team.run("one")
     team.invest(5.0)
     assert team.env.limits == Limits(usd=5.0, calls=1, rounds=9)
-    with pytest.raises(LimitReached, match="limit of 1 model calls"):
+    with pytest.raises(LimitReached, match="limit of 1 model call "):
         await team.run("two")
 
 

@@ -440,3 +440,16 @@ def test_a_limit_is_passed_by_one_call_at_most_whatever_the_estimates(
         if budget.limits.usd is not None:
             assert budget.spent.usd <= max(budget.limits.usd, before / 100) + dearest / 100 + 1e-6
         assert budget._held.calls == 0
+
+
+async def test_a_role_that_took_over_and_crosses_the_same_limit_is_told_that_it_is_the_team_s():
+    def over(crossing: Crossing) -> HandOver:
+        return HandOver("Ann", "your turn")
+
+    with pytest.raises(UsageError, match="the whole team's and used up") as caught:
+        await talk(Costing(), Budget(Limits(calls=0, on_limit=over))).generate()
+    assert "`Role(limits=Limits(calls=..., on_limit=...))`" in str(caught.value)
+    own = Budget(Limits(calls=0, on_limit=over), name="role 'Ann'")
+    with pytest.raises(UsageError) as caught:
+        await talk(Costing(), own).generate()
+    assert "team" not in str(caught.value)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rolecraft import Action, Environment, Limits, Message, Role, Team
+from rolecraft import Action, Environment, Limits, Message, Role, ScriptedModel, Team, tool
 from rolecraft.errors import (
     ActionLimitReached,
     DuplicateRole,
@@ -25,6 +25,19 @@ from rolecraft.errors import (
 class Say(Action):
     async def run(self) -> str:
         return "hi"
+
+
+@tool
+def double(number: int) -> int:
+    """Twice the number."""
+    return 2 * number
+
+
+async def takes_more(self: Role, message: Any = None, *, extra: str) -> None: ...
+
+
+def body(**attributes: Any) -> type[Role]:
+    return type("Mine", (Role,), attributes)
 
 
 class Restless(Role):
@@ -104,6 +117,49 @@ CASES = {
     ),
     "content that is no text": Case(
         lambda: Message(7), UsageError, "`Message(content=...)`", "7", "Use str(...)"
+    ),
+    "one action for a list of them": Case(
+        lambda: Role(actions=Say), UsageError, "`actions`", "Say'>", "write `[Say]`"
+    ),
+    "one tool for a list of them": Case(
+        lambda: Role(tools=double), UsageError, "`tools`", "'double'", "write `[double]`"
+    ),
+    "a class's watch that is no list": Case(
+        lambda: body(watch=Say), UsageError, "`watch` of `Mine`", "Say'>", "write `[Say]`"
+    ),
+    "a class's tools that are no list": Case(
+        lambda: body(tools=double), UsageError, "`tools` of `Mine`", "'double'", "`[double]`"
+    ),
+    "a class's actions that are no list": Case(
+        lambda: body(actions=Say()), UsageError, "`actions` of `Mine`", "Say('Say')", "`[Say]`"
+    ),
+    "a number for a model": Case(
+        lambda: Role(model=3), UsageError, "`model`", "3", "Write a `Model` object"
+    ),
+    "a class for a model": Case(
+        lambda: body(model=ScriptedModel), UsageError, "`model`", "ScriptedModel'>",
+        "is a class: make one, `ScriptedModel(...)`",
+    ),
+    "a dict for limits": Case(
+        lambda: Role(limits={"calls": 2}), UsageError, "`limits`", "{'calls': 2}",
+        "write `Limits(calls=2)`",
+    ),
+    "half a call": Case(
+        lambda: Limits(calls=2.5), UsageError, "`Limits(calls=...)`", "2.5", "a whole number from 0"
+    ),
+    "no round at all": Case(
+        lambda: Limits(rounds=0), UsageError, "`Limits(rounds=...)`", "0", "a whole number from 1"
+    ),
+    "a role's run that wants something": Case(
+        lambda: body(run=takes_more), UsageError, "`Mine.run`", "`extra`", "async def _act(self)"
+    ),
+    "a sync _act": Case(
+        lambda: body(_act=lambda self: None), UsageError, "`Mine._act`", "no coroutine",
+        "write `async def _act(self)`",
+    ),
+    "a sync _think": Case(
+        lambda: body(_think=lambda self: True), UsageError, "`Mine._think`", "no coroutine",
+        "write `async def _think(self)`",
     ),
     "negative limit": Case(
         lambda: Limits(usd=-1), UsageError, "`Limits(usd=...)`", "-1", "wants a number from 0"

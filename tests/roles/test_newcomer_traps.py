@@ -187,6 +187,22 @@ async def test_so_is_a_role_whose_act_forgets_it() -> None:
         await Forget(actions=[Nothing]).run("go")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("llm", "`model`"), ("_actions", "`add_actions"), ("_rc", "`rc`")]
+)
+def test_what_other_frameworks_call_otherwise_is_pointed_to(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'.*{meant}"):
+        getattr(Role(), name)
+
+
+def test_a_role_s_own_run_that_can_be_called_as_role_run_is_free() -> None:
+    class Mine(Role):
+        async def run(self, message: Any = None, *args: Any, **more: Any) -> Message | None:
+            return await super().run(message)
+
+    assert Mine().name == "Mine"
+
+
 class Say(Action):
     async def run(self) -> str:
         return "hello"
