@@ -113,6 +113,8 @@ class Action(Asks, Records, Declared):
         "_record",
     }
     _takes_history: ClassVar[bool] = True
+    _wants: ClassVar[str] = ""
+    """What `run` must be given besides the history; a role's own loop has no more."""
     _owner: Owner | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -120,7 +122,7 @@ class Action(Asks, Records, Declared):
         run = cls.__dict__.get("run")
         if run is not None:
             _check_run(cls, run)
-            cls._takes_history = _has_positional(run)
+            cls._takes_history, cls._wants = _has_positional(run), _wants(run)
             cls.run = _recorded(run)  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **fields: Any) -> None:
@@ -269,6 +271,15 @@ def _has_positional(run: Callable[..., Any]) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = list(inspect.signature(run).parameters.values())[1:]
     return any(p.kind in kinds or p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+
+
+def _wants(run: Callable[..., Any]) -> str:
+    parameters = list(inspect.signature(run).parameters.values())[1:]
+    if _has_positional(run):
+        del parameters[0]
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    wanted = [p for p in parameters if p.default is p.empty and p.kind not in several]
+    return ", ".join(f"`{p.name}`" for p in wanted)
 
 
 def _recorded(run: Callable[..., Any]) -> Callable[..., Any]:

@@ -54,7 +54,7 @@ async def put_question(
         form = form_of(returns)
         prompt = f"{prompt}\n\nAnswer with JSON only, of this JSON Schema:\n{form.text}"
         read = partial(_read_json, form.adapter)
-    problem = text = ""
+    problem = reason = text = ""
     for _ in range(retries + 1):
         completion = await session.generate([Message(prompt)], sampling=sampling)
         text = completion.text
@@ -66,17 +66,25 @@ async def put_question(
             from rolecraft.models._forms import reason_of
 
             problem = reason_of(error)
+            reason = error.reason if isinstance(error, _Unreadable) else problem
         else:
             return answer
         prompt = f"That answer is not valid: {problem}"
     raise InvalidAnswer(
         f"Model {session.model.name!r} gave no valid {getattr(returns, '__name__', returns)} in "
-        f"{retries + 1} attempts. Its last answer was {text!r}. {problem}"
+        f"{retries + 1} attempts. Its last answer was {text!r}. {reason.rstrip('.')}."
     )
 
 
 class _Unreadable(ValueError):
-    """An answer is not of the type that was asked for; says to the model what to do."""
+    """An answer is not of the type that was asked for; says to the model what to do.
+
+    `reason` is for people, who need not be told how to answer.
+    """
+
+    def __init__(self, told: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(told)
 
 
 def _read_text(completion: Completion) -> str:
@@ -101,7 +109,8 @@ def read_choice(by_text: dict[str, Any], text: str) -> Any:
     loose = [value for choice, value in by_text.items() if choice.lower() == plain]
     if len(loose) != 1:
         choices = ", ".join(by_text)
-        raise _Unreadable(f"{answer!r} is none of the choices. Answer with one of: {choices}")
+        wrong = f"{answer!r} is none of the choices"
+        raise _Unreadable(f"{wrong}. Answer with one of: {choices}", f"{wrong}: {choices}")
     return loose[0]
 
 
@@ -117,7 +126,7 @@ def _read_json(adapter: Any, completion: Completion) -> Any:
         values = json_values(completion.text, cut=cut)
     except NotJSON as error:
         short = " Be shorter: the answer was cut off." if cut else ""
-        raise _Unreadable(f"{error}. {again}{short}") from None
+        raise _Unreadable(f"{error}. {again}{short}", str(error)) from None
     answers, problems = [], []
     for value in values:
         try:
@@ -130,8 +139,7 @@ def _read_json(adapter: Any, completion: Completion) -> Any:
     if len(answers) == 1:
         return answers[0]
     if answers:
-        raise _Unreadable(
-            f"It has {len(answers)} different answers in it. Answer with one of them."
-        )
+        wrong = f"It has {len(answers)} different answers in it"
+        raise _Unreadable(f"{wrong}. Answer with one of them.", wrong)
     told = max(problems)[1] if problems else "There is no JSON in it"
-    raise _Unreadable(f"{told}. {again}")
+    raise _Unreadable(f"{told}. {again}", told)

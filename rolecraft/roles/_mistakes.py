@@ -7,6 +7,7 @@ never while a role works.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,31 @@ def required(method: Any) -> str:
         f"`{parameter.name}`"
         for parameter in list(inspect.signature(method).parameters.values())[1:]
         if parameter.default is parameter.empty and parameter.kind not in several
+    )
+
+
+def wants_more(action: Action) -> UsageError:
+    """A role runs an action whose `run` wants more than the history."""
+    name = type(action).__name__
+    return UsageError(
+        f"`{name}.run` wants {action._wants}, and a role gives it the history only: make a field "
+        f"of it (`{name}(...)` then gets it), give it a default, or call `run` with it in the "
+        f"role's `_act`."
+    )
+
+
+COROUTINE = "<coroutine object "
+
+
+def warn_not_awaited(text: str, role: Role) -> None:
+    """Warn of a call in an f-string that was not awaited, which says what Python prints for it."""
+    by = role.rc.last_action
+    called = text.partition(COROUTINE)[2].split()[0].rpartition(".")[2]
+    warnings.warn(
+        f"{f'Action `{by.name}`' if by is not None else 'Code'} of role {role.name!r} says "
+        f"'{COROUTINE}...' in its text: a call of `{called}` was not awaited. In an f-string, "
+        f"write `{{await ...}}`.",
+        stacklevel=3,
     )
 
 

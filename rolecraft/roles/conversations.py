@@ -56,8 +56,8 @@ def open_session(role: Role, system: str | None, asked: Model | str | None = Non
     if model is None:
         raise UsageError(
             f"Role {role.name!r} asks a model and has none. Give it one: "
-            f"`{type(role).__name__}(model='openai/gpt-4o-mini')`, or `model=` of its team; in a "
-            f"test, `model=ScriptedModel([...])`."
+            f"`{type(role).__name__}(model='openai/gpt-4o-mini')`, or `model=` of its team, or "
+            f"`--model MODEL` on the command line; in a test, `model=ScriptedModel([...])`."
         )
     name = f"{role.name}/{role._next_session()}"
     seed = env.seed if env is not None else 0

@@ -170,10 +170,15 @@ class Role(RunsActions):
         self._list_changed()
 
     def _bound(self, actions: Iterable[Action | type[Action]]) -> list[Action]:
-        return [
+        bound = [
             (action() if isinstance(action, type) else action)._bound(self)
             for action in _each(actions)
         ]
+        if self._reply_ends:  # else the user's code may run them
+            for action in bound:
+                if action._wants:
+                    raise _mistakes.wants_more(action)
+        return bound
 
     def _list_changed(self) -> None:
         actions = self.rc.cursor.actions
@@ -346,6 +351,8 @@ class Role(RunsActions):
         if todo is None:
             return None
         todo = todo._bound(self)  # one that was put into `rc.todo` by hand
+        if todo._wants:
+            raise _mistakes.wants_more(todo)
         self.rc.reply_ends = self._reply_ends
         result = await (todo.run(self.rc.history) if todo._takes_history else todo.run())
         return _replies.as_reply(result, todo, self)
@@ -357,6 +364,8 @@ class Role(RunsActions):
         message = _replies.as_reply(said, self.rc.last_action, self)
         if message is None:
             return None
+        if "<" in message.content and _mistakes.COROUTINE in message.content:
+            _mistakes.warn_not_awaited(message.content, self)
         message.route()
         message.sent_from = self.name
         if message.role == "user":

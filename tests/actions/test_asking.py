@@ -56,7 +56,7 @@ async def test_a_wrong_choice_is_asked_again_in_the_same_conversation() -> None:
 
 
 async def test_a_model_that_never_chooses_is_an_invalid_answer() -> None:
-    with pytest.raises(InvalidAnswer, match=r"last answer was 'c'.*Answer with one of: red, green"):
+    with pytest.raises(InvalidAnswer, match=r"last answer was 'c'.*the choices: red, green\.$"):
         await role("a", "b", "c").ask("colour?", returns=Colour)
 
 
@@ -86,8 +86,11 @@ async def test_an_invalid_answer_is_asked_again_with_the_reason() -> None:
 
 
 async def test_an_answer_that_stays_invalid_shows_the_last_one() -> None:
-    with pytest.raises(InvalidAnswer, match=r"no valid Review in 3 attempts.*answer was 'no'"):
+    """What the model is told to do about it is not for whoever reads the error."""
+    told = r"no valid Review in 3 attempts.*answer was 'no'"
+    with pytest.raises(InvalidAnswer, match=told) as caught:
         await role("no", "no", "no").ask("safe?", returns=Review)
+    assert "Answer again" not in str(caught.value)
 
 
 async def test_an_action_asks_on_behalf_of_its_role() -> None:

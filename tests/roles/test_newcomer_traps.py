@@ -171,6 +171,55 @@ async def test_an_action_that_forgets_to_await_is_told_so() -> None:
         await role.run("go")
 
 
+@pytest.mark.parametrize("as_message", [str, Message])
+async def test_a_call_in_an_f_string_that_was_not_awaited_is_told_once(as_message: Any) -> None:
+    """Its text is `<coroutine object ...`, which the next role would take for an answer."""
+
+    class Draft(Action):
+        async def run(self) -> Any:
+            return as_message(f"answer: {self.ask('?')}")
+
+    role = Role(name="Ann", actions=[Draft], model=ScriptedModel([]))
+    with pytest.warns() as caught:  # Python's own comes too, and names neither action nor role
+        await role.run("go")
+    (ours,) = [str(each.message) for each in caught if each.category is UserWarning]
+    assert "`Draft` of role 'Ann'" in ours
+    assert "`ask` was not awaited. In an f-string, write `{await ...}`" in ours
+
+
+class Tone(Action):
+    async def run(self, history: Any, tone: str, *, words: int) -> str:
+        return f"{tone} {words}"
+
+
+TOO_MUCH = r"`Tone.run` wants `tone`, `words`, and a role gives it the history only: make a field"
+
+
+def test_an_action_that_wants_more_than_a_role_gives_it_is_told_so_at_once() -> None:
+    with pytest.raises(UsageError, match=TOO_MUCH):
+        Role(actions=[Tone])
+    with pytest.raises(UsageError, match=TOO_MUCH):
+        Role(actions=[Nothing]).add_actions(Tone)
+
+
+async def test_so_is_one_that_is_put_into_todo() -> None:
+    role = Role(actions=[Nothing])
+    role.set_todo(Tone())
+    with pytest.raises(UsageError, match=TOO_MUCH):
+        await role.run("go")
+
+
+async def test_who_calls_it_may_give_it_more() -> None:
+    class Mine(Role):
+        actions = [Tone]
+
+        async def _act(self) -> Any:
+            assert isinstance(self.rc.todo, Tone)
+            return await self.rc.todo.run(self.rc.history, "dry", words=9)
+
+    assert str(await Mine().run("go")) == "Mine: dry 9"
+
+
 @pytest.mark.parametrize("say", [Message, Environment().publish_message, Role().put_message])
 def test_so_is_who_says_what_was_not_awaited(say: Any) -> None:
     """And Python's own warning about it does not come on top."""
