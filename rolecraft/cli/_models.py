@@ -42,7 +42,13 @@ class Models:
             try:
                 self._made[spec] = resolve_model(spec)
             except UsageError as error:
-                raise CommandLineError(f"`{option}`: {error}") from error
+                if "no model" not in str(error):
+                    raise CommandLineError(f"`{option}`: {error}") from error
+                raise CommandLineError(
+                    f"`{option}`: {spec!r} names no model. Write PROVIDER/NAME for one behind "
+                    f"an API, such as `openai/gpt-4o-mini`; `transformers:PATH` for one in this "
+                    f"process, a folder or a name on the Hugging Face hub; or `human` for you."
+                ) from error
         return self._made[spec]
 
     def check_keys(self, team: Team | None = None) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from rolecraft.actions import Action
 from rolecraft.cli._exits import CommandLineError, ExitCode
+from rolecraft.cli._recorded_name import SCRIPT, import_as_script, recorded_name
 from rolecraft.environments import Environment, Team
 from rolecraft.roles import Role
 
@@ -25,15 +27,18 @@ KINDS = (
 )
 
 
-def load_target(spec: str) -> Team | Scenario:
-    """What `FILE.py:NAME` means, ready to run. Raises `CommandLineError` with the way out."""
+def load_target(spec: str, journal: Path | None = None) -> Team | Scenario:
+    """What `FILE.py:NAME` means, ready to run; its classes are named as those of `journal`.
+
+    Raises `CommandLineError` with the way out.
+    """
     file, separator, name = spec.rpartition(":")
     if not separator or not file or "/" in name or "\\" in name:
         module = load_file(spec) if spec.endswith(".py") and Path(spec).is_file() else None
         raise CommandLineError(
             f"{spec!r} does not say what to run: write FILE.py:NAME.{_candidates(module)}"
         )
-    module = load_file(file)
+    module = load_file(file, recorded_name(Path(file).resolve(), journal) if journal else "")
     if not hasattr(module, name):
         raise CommandLineError(f"`{file}` has no {name!r}.{_candidates(module)}")
     return as_runnable(getattr(module, name), spec, module)
@@ -42,6 +47,12 @@ def load_target(spec: str) -> Team | Scenario:
 def as_runnable(thing: Any, spec: str, module: ModuleType | None = None) -> Team | Scenario:
     """`thing` as a team or scenario; roles get a team of their own."""
     found = _runnable(thing)
+    if isinstance(thing, Action) or (isinstance(thing, type) and issubclass(thing, Action)):
+        name = (thing if isinstance(thing, type) else type(thing)).__name__
+        raise CommandLineError(
+            f"`{spec}` is an action, and only a role can run one: write `{name.lower()} = "
+            f"Role(actions=[{name}])` and name that.{_candidates(module)}"
+        )
     if found is None and callable(thing):
         _check_callable(thing, spec)
         with user_errors(f"`{spec}()` failed"):
@@ -116,8 +127,8 @@ def _could_run(name: str, value: Any, module: ModuleType) -> bool:
 # --- loading a file ------------------------------------------------------------------------------
 
 
-def load_file(file: str) -> ModuleType:
-    """Import a Python file of the user's.
+def load_file(file: str, name: str = "") -> ModuleType:
+    """Import a Python file of the user's, as the module `name` if that is given.
 
     Its project (the nearest folder above it with a `pyproject.toml`; else the current folder, if
     the file is in it) comes first on `sys.path`, so that `from roles.writer import Writer` finds
@@ -128,14 +139,15 @@ def load_file(file: str) -> ModuleType:
         raise CommandLineError(f"`{file}` is no Python file. Write FILE.py:NAME.")
     if not path.is_file():
         raise CommandLineError(f"There is no file `{file}` (looked in `{Path.cwd()}`).")
-    root = _root(path)
-    for folder in (Path.cwd(), root):
+    as_script = name == SCRIPT
+    root = path.parents[name.count(".")] if name and not as_script else _root(path)
+    for folder in (Path.cwd(), _root(path), root):
         while str(folder) in sys.path:
             sys.path.remove(str(folder))
         sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     with user_errors(f"`{file}` could not be loaded"):
-        return _import(path, root)
+        return import_as_script(path) if as_script else _import(path, root)
 
 
 def _root(path: Path) -> Path:

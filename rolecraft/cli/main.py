@@ -47,13 +47,19 @@ _ALSO = " also raised "
 
 
 def _one_line(error: RolecraftError) -> str:
-    """The message; then where it happened, which notes say; of other roles' errors the type."""
+    """The message; then where it happened, which notes say; of other roles' errors the type.
+
+    Of many roles that failed alike, how many there are.
+    """
     text = " ".join(str(error).split())
-    notes = "; ".join(
-        note.partition(":")[0] if _ALSO in note else note
-        for note in getattr(error, "__notes__", ())
-    )
-    return f"{text} ({notes})" if notes else text
+    notes = list(dict.fromkeys(getattr(error, "__notes__", ())))
+    others = [note.partition(":")[0] for note in notes if _ALSO in note]
+    told = [note for note in notes if _ALSO not in note] + others
+    if len(others) > 1:
+        names = ", ".join(note.partition(_ALSO)[0].removeprefix("role ") for note in others)
+        kinds = " or ".join(dict.fromkeys(note.partition(_ALSO)[2] for note in others))
+        told[-len(others) :] = [f"roles {names} also raised {kinds}"]
+    return f"{text} ({'; '.join(told)})" if told else text
 
 
 app = typer.Typer(

@@ -32,7 +32,7 @@ def replay(
     from rolecraft.viewer.reading import count
 
     with Output(json=json) as output:
-        team = load_target(target)
+        team = load_target(target, journal)
         if not isinstance(team, Team):
             raise CommandLineError("`replay` plays the run of a team or role, not of a scenario.")
         if not journal.is_file():

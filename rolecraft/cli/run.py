@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._models import Models, stand_ins
 from rolecraft.cli._options import Debug, Json, Model, RoleModel
-from rolecraft.cli._output import Output, usage_record
+from rolecraft.cli._outcome import DONE, Outcome, over_already, unknown_outcome
+from rolecraft.cli._output import Output
 from rolecraft.cli._target import load_target, user_errors
 from rolecraft.environments import Run, Task, Team
-from rolecraft.errors import LimitReached
+from rolecraft.errors import ApprovalDenied, LimitReached, OutcomeUnknown
 from rolecraft.messages import ALL, NOBODY
 from rolecraft.models import Limits
-from rolecraft.trajectories import Event, Stopwatch, Trajectory, load
+from rolecraft.trajectories import Event, Stopwatch, load
+from rolecraft.trajectories.timings import timings_path
 
 if TYPE_CHECKING:
-    from rolecraft.scenarios import Episode, Scenario
+    from rolecraft.scenarios import Scenario
 
-_DONE = ("finished", "idle")
-"""Stop reasons of a run that came to its own end."""
+
+class OnUnknown(StrEnum):
+    """What `--on-unknown` may say; `recover` has more ways for programs."""
+
+    REDO = "redo"
+    SKIP = "skip"
 
 
 def run(
@@ -59,6 +65,13 @@ def run(
         list[str] | None,
         typer.Option("--deny", metavar="KEY", help="With --resume: refuse an action that waits."),
     ] = None,
+    on_unknown: Annotated[
+        OnUnknown | None,
+        typer.Option(
+            "--on-unknown",
+            help="With --resume: do an action again, or not, that may have taken effect already.",
+        ),
+    ] = None,
     journal: Annotated[
         Path | None,
         typer.Option("--journal", metavar="FILE", dir_okay=False, help="File to record to."),
@@ -76,6 +89,16 @@ def run(
         float | None,
         typer.Option("--usd", min=0.0, help="Stop before model calls cost more US dollars."),
     ] = None,
+    calls: Annotated[
+        int | None, typer.Option("--calls", min=0, help="Stop before more model calls.")
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option("--tokens", min=0, help="Stop before model calls take more tokens."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.0, help="Stop after so much wall time.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Makes sampling repeatable.")
     ] = None,
@@ -84,24 +107,33 @@ def run(
 ) -> None:
     """Run a team, a role or a scenario on a task and record it."""
     with Output(json=json, makes=True) as output:
-        if resume is None and (approve or deny):
-            raise CommandLineError("`--approve` and `--deny` decide for a run to `--resume`.")
-        found = load_target(target)
+        if resume is None and (approve or deny or on_unknown):
+            raise CommandLineError(
+                "`--approve`, `--deny` and `--on-unknown` decide for a run to `--resume`."
+            )
+        limits = {"usd": usd, "tokens": tokens, "calls": calls, "seconds": seconds}
+        found = load_target(target, resume)
+        over = ""
         models = Models(model, role_model)
         name = f"{Path(target.rpartition(':')[0]).stem}-{target.rpartition(':')[2]}"
         if isinstance(found, Team) and resume is not None:
             _refuse({"--task": task, "--journal": journal, "--seed": seed})
             if not resume.is_file():
                 raise CommandLineError(f"There is no journal `{resume}` to go on with.")
-            _prepare(found, models, _limits(None, usd), None)
+            # How many rounds more is for `recover` to say, whatever the limit was.
+            _prepare(found, models, limits, None, unbounded=rounds is not None)
             models.check_keys(found)
             decided = {**dict.fromkeys(approve or (), True), **dict.fromkeys(deny or (), False)}
-            go_on = partial(found.recover, resume, rounds=rounds, approve=decided)
+            unknown = cast("Literal['redo', 'skip'] | None", on_unknown and on_unknown.value)
+            go_on = partial(
+                found.recover, resume, rounds=rounds, approve=decided, on_unknown=unknown
+            )
+            over = over_already(resume, target) if rounds is None else ""
             work = _watched(found, resume, go_on, models, output)
         elif isinstance(found, Team):
             if not task:
                 raise CommandLineError("Say what the team shall do: `--task TEXT`.")
-            _prepare(found, models, _limits(rounds, usd), seed)
+            _prepare(found, models, limits | {"rounds": rounds}, seed)
             models.check_keys(found)
             found.env.journal = _reserve(journal, out, name)
             if found.env.id == "run":  # nobody gave it a name of its own
@@ -117,76 +149,16 @@ def run(
             models.check_keys()
             chosen = _choose_task(found, task, seed or 0)
             options: dict[str, Any] = {"journal": _reserve(journal, out, name)}
-            if rounds is not None or usd is not None:
-                options["limits"] = Limits(rounds=rounds, usd=usd)
+            if given := _given(limits | {"rounds": rounds}):
+                options["limits"] = Limits(**given)
             work = _run_scenario(found, chosen, models, seed or 0, options, output)
         with user_errors("the run failed"):
             outcome = asyncio.run(work)
+        if over:
+            output.note(over)
         outcome.report(output, target)
-        if outcome.stop not in _DONE:
+        if outcome.stop not in DONE:
             raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Outcome:
-    """What came of a run, for people and for programs."""
-
-    journal: Path
-    trajectory: Trajectory
-    stop: str
-    limit: str = ""
-    approvals: Sequence[Event] = ()
-    """The actions that wait for a person's permission."""
-    episode: Episode | None = None
-
-    def report(self, output: Output, target: str) -> None:
-        from rolecraft.trajectories.in_words import money
-        from rolecraft.viewer.reading import count
-
-        messages = list(self.trajectory.of("message"))
-        said = messages[-1].content if len(messages) > 1 else ""
-        record: dict[str, Any] = {
-            "trajectory": self.trajectory.id,
-            "journal": str(self.journal),
-            "stop": self.stop,
-            "limit": self.limit,
-            "message": said,
-            "messages": len(messages),
-            "events": len(self.trajectory.events),
-            "usage": usage_record(self.trajectory.usage),
-            "roles": {
-                row.role: usage_record(row) for row in self.trajectory.role_table() if row.calls
-            },
-        }
-        if self.approvals:
-            record["approvals"] = [
-                {"role": event.role, "action": event.data.get("action"), "key": event.data["key"]}
-                for event in self.approvals
-            ]
-        if self.episode is not None:
-            record["task"] = self.episode.task.id
-            record["reward"] = self.episode.reward.value
-            record["signals"] = {s.name: s.value for s in self.trajectory.signals}
-        output.result(record)
-        usage = self.trajectory.usage
-        output.say()
-        if self.limit:
-            output.say(f"Limit reached: {self.limit}", style="yellow")
-        if self.episode is not None:
-            signals = ", ".join(f"{s.name} = {s.value:g}" for s in self.trajectory.signals)
-            output.say(f"Reward {self.episode.reward.value:g} ({signals})")
-        output.say(
-            f"Stopped: {self.stop}; {count(len(messages), 'message')}, "
-            f"{count(usage.calls, 'model call')}, "
-            f"{usage.prompt_tokens + usage.completion_tokens:,} tokens, {money(usage.usd)}."
-        )
-        for event in self.approvals:
-            where = f"{event.data.get('action')} of {event.role}"
-            output.say(f"Waits for permission: {where}, key {event.data['key']}", style="yellow")
-        if self.stop not in _DONE and self.episode is None:
-            decide = " --approve KEY" if self.approvals else ""
-            output.say(f"Go on with: {_go_on(target, self.journal)}{decide}")
-        output.say(f"Recorded in `{self.journal}`; read it with: rolecraft show {self.journal}")
 
 
 class Live:
@@ -212,9 +184,11 @@ async def _watched(
     play: Callable[[], Awaitable[Run]],
     models: Models,
     output: Output,
-) -> _Outcome:
+) -> Outcome:
     """Play a run while its messages are shown and its wall times taken."""
     _say_stand_ins(stand_ins(team), output)
+    timings = timings_path(journal)
+    timed_before = timings.exists()
     watch = Stopwatch(journal)
     team.env.observers = (*team.env.observers, Live(output), watch)
     limit, approvals = "", list[Event]()
@@ -225,27 +199,31 @@ async def _watched(
             approvals = played.approvals
         except LimitReached as error:
             stop, limit = "limit", str(error)
+    except OutcomeUnknown as error:
+        raise unknown_outcome(error) from error
+    except ApprovalDenied:
+        output.note(f"The denial ended the run; what happened until then is in `{journal}`.")
+        raise
     except BaseException:
-        output.note(f"What happened until then is in `{journal}`. To go on: --resume {journal}")
+        if watch.timings:  # else nothing happened: it was refused at once
+            output.note(f"What happened until then is in `{journal}`. To go on: --resume {journal}")
         raise
     finally:
         team.env.close()
         watch.close()
+        if not (timed_before or watch.timings):
+            timings.unlink(missing_ok=True)
         await models.aclose()
     trajectory = load(journal)
     if stop == "limit" and not limit:  # it was to stop the run, and not to be raised
         limit = [event.content for event in trajectory.of("limit")][-1]
-    return _Outcome(
+    return Outcome(
         journal=journal,
         trajectory=trajectory,
         stop=stop,
         limit=limit,
         approvals=approvals,
     )
-
-
-def _go_on(target: str, journal: Path) -> str:
-    return shlex.join(["rolecraft", "run", target, "--resume", str(journal)])
 
 
 async def _run_scenario(
@@ -255,7 +233,7 @@ async def _run_scenario(
     seed: int,
     options: dict[str, Any],
     output: Output,
-) -> _Outcome:
+) -> Outcome:
     model = models.everyone
     if model is None and scenario.untrained is not None:
         model = scenario.untrained(seed)
@@ -272,7 +250,7 @@ async def _run_scenario(
     for event in trajectory.events:
         live.on_event(event)
     limit = next((event.content for event in trajectory.of("limit")), "")
-    return _Outcome(
+    return Outcome(
         journal=options["journal"],
         trajectory=trajectory,
         stop=trajectory.stop_reason or "unknown",
@@ -281,26 +259,34 @@ async def _run_scenario(
     )
 
 
-def _prepare(team: Team, models: Models, limits: Limits | None, seed: int | None) -> None:
-    """Apply the options to a team that has not begun."""
+def _prepare(
+    team: Team,
+    models: Models,
+    limits: Mapping[str, float | None],
+    seed: int | None,
+    *,
+    unbounded: bool = False,
+) -> None:
+    """Apply the options to a team that has not begun; `unbounded` lifts its limit of rounds."""
     if team.env.messages:
         raise CommandLineError(
             "The team has begun already: its file runs it. Let the file only make the team."
         )
     models.give_to(team)
-    if limits is not None:
+    changes: dict[str, Any] = _given(limits)
+    if unbounded and team.env.limits is not None:
+        changes["rounds"] = None
+    if changes:
         from rolecraft.models import Budget
 
-        own = team.env.limits or Limits()
-        given = {name: getattr(limits, name) for name in ("rounds", "usd")}
-        limits = replace(own, **{name: value for name, value in given.items() if value is not None})
-        team.env.limits, team.env.budget = limits, Budget(limits)
+        team.env.limits = replace(team.env.limits or Limits(), **changes)
+        team.env.budget = Budget(team.env.limits)
     if seed is not None:
         team.env.seed = seed
 
 
-def _limits(rounds: int | None, usd: float | None) -> Limits | None:
-    return Limits(rounds=rounds, usd=usd) if rounds is not None or usd is not None else None
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _reserve(journal: Path | None, out: Path, name: str) -> Path:

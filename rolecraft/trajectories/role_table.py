@@ -62,16 +62,18 @@ class RoleRow:
             f"{self.calls:,}",
             f"{self.prompt_tokens:,}",
             f"{self.completion_tokens:,}",
-            self._price(),
+            self.price,
             f"{self.retries:,}",
             f"{self.asked_again:,}",
             duration(self.seconds),
         )
 
-    def _price(self) -> str:
-        if not self.calls or (self.unpriced and not self.usd):
+    @property
+    def price(self) -> str:
+        """The cost in words: `≥` where some of it is unknown, a dash where all of it is."""
+        if self.unpriced and not self.usd:
             return UNKNOWN
-        return f"{'≥ ' if self.unpriced else ''}{money(self.usd)}"
+        return f"{'≥ ' if self.unpriced else ''}{money(self.usd or 0.0)}"
 
 
 @dataclass(frozen=True, slots=True)

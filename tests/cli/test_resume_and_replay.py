@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -152,3 +154,167 @@ def test_a_replay_that_differs_names_the_first_event(cli, crew):
 
 def test_a_journal_that_is_not_there_is_wrong_usage(cli, crew):
     assert cli("replay", "crew.py:team", "gone.jsonl").code == ExitCode.USAGE
+
+
+LIMITED = """
+import os
+
+from rolecraft import Action, FunctionModel, Limits, Role, Team
+
+
+class Draft(Action):
+    async def run(self, history):
+        return await self.ask("Write.")
+
+
+class Pay(Action):
+    repeat = "never"
+
+    async def run(self, history):
+        if os.environ.get("KILL"):
+            os._exit(9)
+        return "paid"
+
+
+class Publish(Action):
+    approval = True
+
+    async def run(self, history):
+        return "published"
+
+
+def made(actions, **options):
+    model = FunctionModel(lambda call: "a poem")
+    return Team([Role(name="Ann", actions=actions)], model=model, **options)
+
+
+def limited():
+    return made([Draft, Draft], limits=Limits(calls=1))
+
+
+def poor():
+    team = made([Draft, Draft])
+    team.roles["Ann"].limits = Limits(calls=1)
+    return team
+
+
+def short():
+    team = made([Draft], limits=Limits(rounds=1))
+    team.hire([Role(name="Ben", actions=[Pay], watch=[Draft])])
+    return team
+
+
+def paying():
+    return made([Draft, Pay])
+
+
+def public():
+    return made([Draft, Publish])
+
+
+def scripted():
+    return made([Draft], journal="scripted.jsonl")
+
+
+if __name__ == "__main__":
+    import asyncio
+
+    asyncio.run(scripted().run("rain"))
+    print("the script ran")
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "job.py").write_text(LIMITED)
+    (tmp_path / "job.py").write_text(LIMITED)
+    return tmp_path
+
+
+def test_a_reached_limit_is_raised_from_the_command_line(cli, job):
+    """The command that is told goes on, rather than into the same limit again."""
+    reached = cli("run", "job.py:limited", "--task", "rain")
+    command = "rolecraft run job.py:limited --resume runs/job-limited.jsonl --calls N"
+    assert command in reached.out
+    again = cli("run", "job.py:limited", "--resume", "runs/job-limited.jsonl", "--calls", "2")
+    assert again.code == ExitCode.OK, again.err
+
+
+def test_a_limit_of_one_role_is_raised_in_its_file(cli, job):
+    assert "Raise `Limits(calls=...)` of role 'Ann'" in cli("run", "job.py:poor", "--task", "x").out
+
+
+@pytest.mark.parametrize(("option", "value"), [("--tokens", 0), ("--seconds", 0), ("--calls", 0)])
+def test_each_limit_can_be_set(cli, job, option, value):
+    reached = cli("run", "job.py:paying", "--task", "rain", option, value, "--json")
+    assert reached.lines[0]["stop"] == "limit"
+
+
+def test_rounds_that_are_given_count_from_where_the_run_stopped(cli, job):
+    """Also where the file limits them: what the command line says goes."""
+    assert "--rounds N" in cli("run", "job.py:short", "--task", "rain").out
+    over = cli("run", "job.py:short", "--resume", "runs/job-short.jsonl")
+    assert "had played all its rounds" in over.err
+    went_on = cli("run", "job.py:short", "--resume", "runs/job-short.jsonl", "--rounds", "1")
+    assert went_on.code == ExitCode.OK
+
+
+def test_a_run_that_was_over_says_so(cli, job):
+    cli("run", "job.py:paying", "--task", "rain")
+    again = cli("run", "job.py:paying", "--resume", "runs/job-paying.jsonl")
+    assert again.code == ExitCode.OK
+    assert "was over already (idle)" in again.err
+
+
+def test_what_may_have_taken_effect_is_decided_on_the_command_line(cli, process, job, monkeypatch):
+    monkeypatch.setenv("KILL", "1")
+    process("run", "job.py:paying", "--task", "rain")
+    monkeypatch.delenv("KILL")
+    resume = ("run", "job.py:paying", "--resume", "runs/job-paying.jsonl")
+    asked = cli(*resume)
+    assert asked.code == ExitCode.ERROR
+    assert "`--on-unknown skip`" in asked.err
+    assert "To go on" not in asked.err
+    done = cli(*resume, "--on-unknown", "redo", "--json")
+    assert done.lines[0]["message"] == "paid"
+
+
+def test_a_denial_ends_the_run_and_nobody_is_told_to_go_on(cli, job):
+    cli("run", "job.py:public", "--task", "rain")
+    denied = cli(
+        *("run", "job.py:public", "--resume", "runs/job-public.jsonl"),
+        *("--deny", "job-public/Ann/2"),
+    )
+    assert denied.code == ExitCode.ERROR
+    assert "The denial ended the run" in denied.err
+    assert "To go on" not in denied.err
+
+
+def test_a_refused_resume_leaves_nothing_behind(cli, job):
+    cli("run", "job.py:paying", "--task", "rain")
+    times = job / "runs" / "job-paying.timings.jsonl"
+    times.unlink()
+    refused = cli("run", "job.py:short", "--resume", "runs/job-paying.jsonl")
+    assert refused.code == ExitCode.ERROR
+    assert "Make the same team" in refused.err or "this team has" in refused.err
+    assert "To go on" not in refused.err
+    assert not times.exists()
+
+
+@pytest.mark.parametrize("way", ["script", "folder"])
+def test_the_file_gets_the_module_name_that_it_had_when_it_was_recorded(process, job, way):
+    """Run as a script its classes are `__main__.Draft`, from its own folder `job.Draft`."""
+    if way == "script":
+        done = subprocess.run([sys.executable, "job.py"], capture_output=True, text=True)
+        assert done.stdout == "the script ran\n", done.stderr
+        journal = "scripted.jsonl"
+    else:
+        process("run", "job.py:paying", "--task", "rain", "--journal", "../own.jsonl", cwd="shop")
+        journal = "own.jsonl"
+    target = "job.py:scripted" if way == "script" else "shop/job.py:paying"
+    (job / "pyproject.toml").touch()
+    for command in (("replay", target, journal), ("run", target, "--resume", journal)):
+        result = process(*command)
+        assert result.code == ExitCode.OK, result.err
+        assert "the script ran" not in result.out

@@ -67,7 +67,7 @@ def test_a_price_that_is_only_known_in_part_is_a_lower_bound() -> None:
         Event("model_call", role="Bob", usage=Usage(10, 5)),
         Event("message", role="Cy", content="hi"),
     )
-    assert [cells[5] for cells in run.role_table().cells] == ["≥ $0.25", "-", "-", "≥ $0.25"]
+    assert [cells[5] for cells in run.role_table().cells] == ["≥ $0.25", "-", "$0", "≥ $0.25"]
 
 
 def test_the_text_is_a_table_in_columns() -> None:
@@ -79,7 +79,7 @@ def test_the_text_is_a_table_in_columns() -> None:
     assert str(run.role_table()).splitlines() == [
         "role  actions  model calls  tokens in  tokens out     cost  retries  asked again  time",
         "Ann         1            1      1,200         300  $0.0123        1            0     -",
-        "编辑        0            0          0           0        -        0            0     -",
+        "编辑        0            0          0           0       $0        0            0     -",
         "all         1            1      1,200         300  $0.0123        1            0     -",
     ]
 
