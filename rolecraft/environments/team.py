@@ -14,6 +14,7 @@ from rolecraft.messages import ALL, Message, addresses_of
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event, StopReason, Usage
+from rolecraft.trajectories.in_words import one_line
 from rolecraft.trajectories.past import PastRun
 from rolecraft.trajectories.recovery import kept_of, take_back
 from rolecraft.trajectories.trajectory import Trajectory, stop_reason_of
@@ -32,6 +33,16 @@ class Run:
     trajectory: Trajectory
     message: Message | None
     stop: StopReason
+
+    def __repr__(self) -> str:
+        rounds = self.trajectory.events[-1].time if self.trajectory.events else 0
+        calls = self.usage.calls
+        played = [(rounds, "round"), (len(self.trajectory.events), "event"), (calls, "model call")]
+        first, *rest = (f"{n:,} {what if n == 1 else what + 's'}" for n, what in played)
+        said = ""
+        if self.message is not None:
+            said = f"; {self.message.role or 'somebody'}: {one_line(self.message.content, 200)}"
+        return f"Run {self.trajectory.id!r}: {self.stop} after {first}, {', '.join(rest)}{said}"
 
     @property
     def usage(self) -> Usage:

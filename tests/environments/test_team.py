@@ -228,3 +228,10 @@ async def test_watching_two_kinds_of_work_closes_a_loop() -> None:
     assert [e.content for e in run.trajectory.of("message")] == [
         "idea", "a", "good: a", "b", "good: b", "c",
     ]  # fmt: skip
+
+
+async def test_a_run_prints_as_one_short_line() -> None:
+    run = await Team([Writer(), Editor()], model=ScriptedModel(["draft\nof it"])).run("idea")
+    events = len(run.trajectory.events)
+    said = "Editor: good: draft of it"
+    assert str(run) == f"Run 'run': idle after 2 rounds, {events} events, 1 model call; {said}"
