@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rolecraft.errors import EndlessRun, LimitReached
+from rolecraft.errors import EndlessRun, LimitReached, UsageError
 from rolecraft.roles import crossing
 from rolecraft.trajectories.events import Event, Usage
 
@@ -22,10 +22,17 @@ DEFAULT_ROUNDS = 10_000
 """What one `run` may play where neither it nor the limits say how many rounds."""
 
 
+def check_rounds(rounds: object) -> None:
+    """Raise `UsageError` for what is no number of rounds, nor None."""
+    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int)):
+        raise UsageError(f"`rounds` is {rounds!r}, expected a whole number: `run(rounds=3)`.")
+
+
 class Bound:
     """The bound of one `run` of an environment; `rounds` is what its caller asks for."""
 
     def __init__(self, env: Environment, rounds: int | None) -> None:
+        check_rounds(rounds)
         self._env = env
         self._asked = None if rounds is None else env.rounds + rounds
         self._default = env.rounds + DEFAULT_ROUNDS
@@ -71,8 +78,9 @@ class Bound:
         return EndlessRun(
             f"{DEFAULT_ROUNDS} rounds were played and {_waiting(self._env)}. Roles that take up "
             f"each other's messages go on for ever: let one of them say nothing, or return a "
-            f"message with `send_to=NOBODY`, or end the run with the action `Finish`; or bound it, "
-            f"`Limits(rounds=...)` or `run(rounds=...)`, with a higher number if it needs more.",
+            f"message with `send_to=rolecraft.messages.NOBODY`, or end the run with the action "
+            f"`Finish`; or bound it, `Limits(rounds=...)` or `run(rounds=...)`, with a higher "
+            f"number if it needs more.",
             limit="rounds",
             allowed=DEFAULT_ROUNDS,
             used=DEFAULT_ROUNDS,

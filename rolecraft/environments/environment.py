@@ -21,7 +21,8 @@ from rolecraft.environments.recorded import copied
 from rolecraft.errors import ApprovalNeeded, DuplicateRole, LimitReached, UnknownName, UsageError
 from rolecraft.messages import USER
 from rolecraft.models.budget import Budget, Limits
-from rolecraft.models.resolve import resolve_model
+from rolecraft.models.limits import check_limits
+from rolecraft.models.resolve import check_model, resolve_model
 from rolecraft.roles import crossing, keeping
 from rolecraft.roles.fresh import Beginning
 from rolecraft.roles.role import Role
@@ -74,6 +75,13 @@ class Environment(Bus):
             raise UsageError(
                 f"`schedule` is {schedule!r}, expected one of {list(get_args(Schedule))}."
             )
+        check_model(model)
+        check_limits(limits)
+        if approver is not None and not callable(approver):
+            raise UsageError(
+                f"`approver` is {approver!r}, expected a function that is asked: it gets an "
+                f"`ApprovalNeeded` and returns True or False."
+            )
         super().__init__(
             may_finish=may_finish,
             id=id,
@@ -125,6 +133,12 @@ class Environment(Bus):
         self.rewatch()
 
     def add_roles(self, roles: Iterable[Role]) -> None:
+        """Add roles. Raises `DuplicateRole`."""
+        if isinstance(roles, (Role, type)):
+            kind = roles if isinstance(roles, type) else type(roles)
+            raise UsageError(
+                f"`roles` wants a list of roles, got {roles!r}: write `[{kind.__name__}(...)]`."
+            )
         for role in roles:
             self.add_role(role)
 

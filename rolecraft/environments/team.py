@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rolecraft.environments import following, streaming
+from rolecraft.environments.bound import check_rounds
 from rolecraft.environments.environment import Environment
-from rolecraft.errors import UsageError
+from rolecraft.errors import UnknownName, UsageError
 from rolecraft.messages import ALL, Message, addresses_of
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event, StopReason, Usage
-from rolecraft.trajectories.in_words import one_line
 from rolecraft.trajectories.past import PastRun
 from rolecraft.trajectories.recovery import kept_of, take_back
 from rolecraft.trajectories.trajectory import Trajectory, stop_reason_of
@@ -33,16 +34,6 @@ class Run:
     trajectory: Trajectory
     message: Message | None
     stop: StopReason
-
-    def __repr__(self) -> str:
-        rounds = self.trajectory.events[-1].time if self.trajectory.events else 0
-        calls = self.usage.calls
-        played = [(rounds, "round"), (len(self.trajectory.events), "event"), (calls, "model call")]
-        first, *rest = (f"{n:,} {what if n == 1 else what + 's'}" for n, what in played)
-        said = ""
-        if self.message is not None:
-            said = f"; {self.message.role or 'somebody'}: {one_line(self.message.content, 200)}"
-        return f"Run {self.trajectory.id!r}: {self.stop} after {first}, {', '.join(rest)}{said}"
 
     @property
     def usage(self) -> Usage:
@@ -75,6 +66,10 @@ class Run:
         return self.trajectory.sequence_diagram()
 
 
+_OPTIONS = frozenset({*signature(Environment).parameters, "env"})
+"""What `Team(...)` takes: its environment's options, and an environment."""
+
+
 class Team:
     """Roles that work on one idea.
 
@@ -95,6 +90,9 @@ class Team:
             raise UsageError(
                 "`Team(env=...)` brings its own model and limits; give one or the other."
             )
+        for name in options:
+            if name not in _OPTIONS:
+                raise UnknownName(f"`{type(self).__name__}` keyword", name, _OPTIONS)
         self.env = env or Environment(model=model, limits=limits, **options)
         self.idea = ""
         self.hire(roles)
@@ -153,6 +151,7 @@ class Team:
         an action raises, as it was raised. The trajectory up to there is in `team.trajectory`.
         """
         rounds = rounds if rounds is not None else n_round
+        check_rounds(rounds)
         if idea is not None and self.env.roles:
             self.name_task(idea, send_to=send_to, rounds=rounds)
         if rounds is not None:

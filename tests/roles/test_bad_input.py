@@ -164,6 +164,32 @@ CASES = {
     "negative limit": Case(
         lambda: Limits(usd=-1), UsageError, "`Limits(usd=...)`", "-1", "wants a number from 0"
     ),
+    "a misspelt option of a team": Case(
+        lambda: Team([], modle="x"), UnknownName, "`Team` keyword", "'modle'", "mean 'model'?"
+    ),
+    "one role for a list of them": Case(
+        lambda: Team(Restless(name="Ann")), UsageError, "`roles`", "'Ann'", "write `[Restless(...)]"
+    ),
+    "a class for a list of roles": Case(
+        lambda: Environment(Restless), UsageError, "`roles`", "Restless'>", "write `[Restless(...)]"
+    ),
+    "a team's limits in a dict": Case(
+        lambda: Team([], limits={"call": 2}), UsageError, "`limits`", "{'call': 2}", "Limits(...)"
+    ),
+    "a class for a team's model": Case(
+        lambda: Team([], model=ScriptedModel), UsageError, "`model`", "ScriptedModel'>",
+        "make one, `ScriptedModel(...)`",
+    ),
+    "an approver that cannot be asked": Case(
+        lambda: Team([], approver="me"), UsageError, "`approver`", "'me'", "returns True or False"
+    ),
+    "rounds as text": Case(
+        lambda: Team([Role(actions=[Say])]).run("go", rounds="3"),
+        UsageError, "`rounds`", "'3'", "a whole number",
+    ),
+    "rounds of an environment as text": Case(
+        lambda: Environment().run("3"), UsageError, "`rounds`", "'3'", "a whole number"
+    ),
     "team without roles": Case(
         lambda: Team().run("idea"), UsageError, "The team", "no roles", "Team([Writer(), Editor()])"
     ),
