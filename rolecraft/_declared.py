@@ -79,7 +79,7 @@ class Declared:
             setattr(self, name, value)
         for name in self._mutable:
             if name not in fields:
-                setattr(self, name, copy.copy(getattr(type(self), name)))
+                setattr(self, name, _own(getattr(type(self), name)))
         missing = [f"`{name}`" for name in self._required if name not in fields]
         if missing:
             raise UsageError(f"`{type(self).__name__}(...)` is missing {', '.join(missing)}.")
@@ -104,6 +104,15 @@ class Declared:
         if twice:
             raise UsageError(f"`{type(self).__name__}` got {min(twice)!r} twice.")
         return {**named, **fields}
+
+
+def _own(value: Any) -> Any:
+    """A container as an instance's own, with the containers in it; other objects are shared."""
+    if type(value) is list:
+        return list(map(_own, value))
+    if type(value) is dict:
+        return {key: _own(item) for key, item in value.items()}
+    return copy.copy(value) if isinstance(value, (list, dict, set)) else value
 
 
 def _is_field(name: str, hint: Any) -> bool:

@@ -18,12 +18,19 @@ from rolecraft.environments import free_running
 from rolecraft.environments.bound import Bound
 from rolecraft.environments.bus import NO_RECEIVER_NEEDED, Bus
 from rolecraft.environments.recorded import copied
-from rolecraft.errors import ApprovalNeeded, DuplicateRole, LimitReached, UnknownName, UsageError
+from rolecraft.errors import (
+    ApprovalNeeded,
+    DuplicateRole,
+    LimitReached,
+    RolecraftError,
+    UnknownName,
+    UsageError,
+)
 from rolecraft.messages import USER
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.models.limits import check_limits
 from rolecraft.models.resolve import check_model, resolve_model
-from rolecraft.roles import crossing, keeping
+from rolecraft.roles import crossing, keeping, recording
 from rolecraft.roles.fresh import Beginning
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.beginnings import among
@@ -131,6 +138,8 @@ class Environment(Bus):
         role.rc.env, role.rc.log = self, self._recorder
         self.roles[role.name] = role
         self.rewatch()
+        if self.begun and not self.in_round:  # else the header tells
+            self.record(Event("hire", data=recording.describe(role)))
 
     def add_roles(self, roles: Iterable[Role]) -> None:
         """Add roles. Raises `DuplicateRole`."""
@@ -177,7 +186,7 @@ class Environment(Bus):
         with notes that name role, action and round; if several raise, the first in the order of
         roles comes out and the notes name the others.
         """
-        self._check_free()
+        self.check_free()
         bound = Bound(self, rounds)
         with self.budget.running() if self.budget is not None else nullcontext():
             while True:
@@ -202,13 +211,14 @@ class Environment(Bus):
             self.record(Event("resume", data={"retry": names}))
         return names
 
-    def _check_free(self) -> None:
+    def check_free(self) -> None:
+        """Raise `UsageError` while roles act."""
         if self.in_round:
             raise UsageError(f"Environment {self.id!r} is already running; wait for it to finish.")
 
     async def play_round(self) -> StopReason | None:
         """Play one round; why the run ends with it, or None. Raises what an action raises."""
-        self._check_free()
+        self.check_free()
         return await self._round(self._next_to_act())
 
     def _next_to_act(self) -> Sequence[Role]:
@@ -239,10 +249,25 @@ class Environment(Bus):
             else:
                 errors = [await self.turn_of(ready[0])]
         finally:
-            for role in ready:
-                self.end_turn(role)
+            self._end_turns(ready, errors)
         await keeping.keep_all(ready, failed=any(errors))
         return self.after_turns(dict(zip((role.name for role in ready), errors, strict=True)))
+
+    def _end_turns(self, roles: Sequence[Role], errors: Sequence[BaseException | None]) -> None:
+        """End every turn, also where the record of one fails; what a role raised comes first."""
+        broken: RolecraftError | None = None
+        for role in roles:
+            try:
+                self.end_turn(role)
+            except RolecraftError as error:  # the disk is full; the run has diverged
+                broken = broken or error
+        if broken is None:
+            return
+        raised = next((error for error in errors if error is not None), None)
+        if raised is None or raised is broken:
+            raise broken
+        raised.add_note(f"The round could not be recorded: {type(broken).__name__}: {broken}")
+        raise raised
 
     def begin_turn(self, role: Role, *, time: int, held: bool) -> None:
         role.rc.log, role.rc.outbox = self.recorder.turn(role.name, held=held), []
@@ -266,20 +291,23 @@ class Environment(Bus):
 
     def end_turn(self, role: Role) -> None:
         """Commit what the role did, and deliver what it said."""
-        if isinstance(role.rc.log, Turn):
-            role.rc.log.commit()
-            if role.rc.log.is_empty:  # it only listened
-                self.turns -= 1
-        said, role.rc.log, role.rc.outbox = role.rc.outbox, self.recorder, None
+        log, said = role.rc.log, role.rc.outbox
+        role.rc.log, role.rc.outbox = self.recorder, None
         self._acting.discard(role.name)
+        if isinstance(log, Turn):
+            log.commit()
+            if log.is_empty:  # it only listened
+                self.turns -= 1
         for message in said or ():
             self._hand_on(message)
         if not self._acting:
             waiting, self._waiting = self._waiting, []
             for message in waiting:
                 self.deliver(message)
-            if self.backlog is not None and self.recorder.beyond:
-                self.backlog.clear()
+            if self.recorder.beyond and (self.past is None or self.rounds >= self.past.until):
+                self.recorder.expects = None
+                if self.backlog is not None:
+                    self.backlog.clear()
 
     def after_turns(self, errors: Mapping[str, BaseException | None]) -> StopReason | None:
         """Why the run ends after these turns, or None. Raises what one of them raised."""
@@ -321,7 +349,7 @@ class Environment(Bus):
         Records to memory, or to a new file: set `journal` before going on. Raises `UsageError`
         during a round. What other objects it holds (a sandbox, a client) are left as they are.
         """
-        self._check_free()
+        self.check_free()
         self.close()
         if self._beginning is None:
             return

@@ -8,7 +8,7 @@ one. Where the record ends, the run goes on live, or, in a replay, is over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -62,26 +62,64 @@ def follow(
     *,
     journal: Path | None = None,
     in_sinks: bool = False,
+    whole: Sequence[Event] = (),
 ) -> None:
-    """Make an environment that has not begun follow a record.
+    """Make an environment that has not begun follow a record, or a part of `whole`.
 
-    Raises `UsageError` if the record is of other roles than the environment's.
+    It must have passed `check`.
     """
     env.id = trajectory
     env.about = {name: value for name, value in about.items() if name not in _OF_ENVIRONMENT}
     env.seed = about.get("seed", env.seed)
     env.journal = journal
-    _check_roles(env, about)
+    hired = {event.data["name"] for event in (*past.known, *whole) if event.kind == "hire"}
+    env.to_hire = {name: env.roles.pop(name) for name in list(env.roles) if name in hired}
+    env.rewatch()
     env.past = past
     recorder = env.recorder
     recorder.follow(past.known, in_sinks=in_sinks)
+    recorder.expects = past.expects
+    if env.budget is not None:
+        past.bill(env.budget)
     if env.backlog is not None and journal is not None:
         env.backlog.generation = next_generation(journal)
         env.backlog.left_over = True
 
 
-def _check_roles(env: Environment, about: Mapping[str, Any]) -> None:
-    ours, theirs = env.header_about()["roles"], about.get("roles")
+def check(
+    env: Environment, about: Mapping[str, Any], known: Sequence[Event], approve: Any = None
+) -> None:
+    """Raise `UsageError` unless `env` can go on with the record: nothing is changed before.
+
+    It must have the same roles, be of this Rolecraft, and have the decisions in `approve` to make.
+    """
+    if any(event.kind == "action" and "run" not in event.data for event in known):
+        raise UsageError(
+            "This was recorded by an earlier Rolecraft, or by another tool: it can be shown and "
+            "annotated, and not gone on with, replayed or forked."
+        )
+    hired = [event.data for event in known if event.kind == "hire"]
+    _check_roles(env, [*(about.get("roles") or ()), *hired])
+    if approve is not None:
+        _check_approvals(known, approve)
+
+
+def _check_approvals(known: Sequence[Event], approve: Any) -> None:
+    wants = "`approve` wants decisions by key, `{key: True}` or `{key: False}`"
+    if not isinstance(approve, Mapping):
+        raise UsageError(f"{wants}, got {approve!r}.")
+    asked = {event.data["key"]: event for event in known if event.kind == "approval"}
+    waiting = [key for key, event in asked.items() if event.data.get("granted") is None]
+    for key, granted in approve.items():
+        if not isinstance(granted, bool):
+            raise UsageError(f"{wants}, got {granted!r} for {key!r}.")
+        if key not in asked:
+            listed = ", ".join(map(repr, waiting)) or "none"
+            raise UsageError(f"No action waits under the key {key!r}. Waiting: {listed}.")
+
+
+def _check_roles(env: Environment, theirs: Sequence[Any]) -> None:
+    ours = env.header_about()["roles"]
     if encode_line({"roles": ours}) == encode_line({"roles": theirs}):
         return
     named = {role["name"]: role for role in theirs or () if isinstance(role, dict)}
@@ -130,6 +168,9 @@ async def redrive(env: Environment, known: list[Event]) -> int | None:
                 f"of a round, which cannot be made again. Swap in the role's own code."
             )
         else:
+            if event.kind == "hire":
+                env.add_role(env.to_hire.pop(event.data["name"]))  # writes it
+                continue
             if event.kind == "start":
                 bound = env.rounds + int(event.data["rounds"])
             elif event.kind == "stop":

@@ -46,6 +46,8 @@ class Recorded:
         self.observers = tuple(observers)
         self.past: PastRun | None = None
         """The record that this run follows; see `rolecraft.environments.following`."""
+        self.to_hire: dict[str, Role] = {}
+        """Roles that the record adds later."""
         self.resumes: Event | None = None
         """To be recorded when a run that had stopped goes on."""
         self.backlog: PendingFile | None = None
@@ -132,7 +134,8 @@ class Recorded:
             data["why"] = self._told_to_stop.reason
         self._told_to_stop = None
         self.record(Event("stop", data=data))
-        if self.backlog is not None:
+        if self.backlog is not None:  # everything is committed
+            self.backlog.clear()
             self.backlog.close()
 
     def broke_off(self, error: BaseException) -> None:

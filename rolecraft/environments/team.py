@@ -16,8 +16,9 @@ from rolecraft.messages import ALL, Message, addresses_of
 from rolecraft.models.budget import Budget, Limits
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event, StopReason, Usage
+from rolecraft.trajectories.in_words import one_line
 from rolecraft.trajectories.past import PastRun
-from rolecraft.trajectories.recovery import kept_of, take_back
+from rolecraft.trajectories.recovery import Kept, kept_of, take_back
 from rolecraft.trajectories.trajectory import Trajectory, stop_reason_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ class Run:
     trajectory: Trajectory
     message: Message | None
     stop: StopReason
+
+    def __repr__(self) -> str:
+        rounds = self.trajectory.events[-1].time if self.trajectory.events else 0
+        calls = self.usage.calls
+        played = [(rounds, "round"), (len(self.trajectory.events), "event"), (calls, "model call")]
+        first, *rest = (f"{n:,} {what if n == 1 else what + 's'}" for n, what in played)
+        said = ""
+        if self.message is not None:
+            said = f"; {self.message.role or 'somebody'}: {one_line(self.message.content, 200)}"
+        return f"Run {self.trajectory.id!r}: {self.stop} after {first}, {', '.join(rest)}{said}"
 
     @property
     def usage(self) -> Usage:
@@ -150,6 +161,7 @@ class Team:
         Raises `LimitReached` when the money, tokens or calls of `limits` are used up, and what
         an action raises, as it was raised. The trajectory up to there is in `team.trajectory`.
         """
+        self.env.check_free()
         rounds = rounds if rounds is not None else n_round
         check_rounds(rounds)
         if idea is not None and self.env.roles:
@@ -215,27 +227,38 @@ class Team:
         `JournalError` if another process writes it, `UsageError` if the team is another,
         `Diverged` if role code does something else than then, `OutcomeUnknown`.
         """
-        journal = None
-        if isinstance(record, (str, Path)):
+        env = self.env.again() if self.env.begun else self.env
+        journal = Path(record) if isinstance(record, (str, Path)) else None
+
+        def check(kept: Kept) -> None:
+            following.check(env, kept.about, [*kept.known, *kept.taken], approve)
+
+        if journal is not None:
             self.env.close()  # its own lock, if it is this file
-            journal, kept = Path(record), take_back(record)
+            kept = take_back(journal, check)
         else:
+            assert not isinstance(record, (str, Path))
             kept = kept_of(record.trajectory if isinstance(record, Run) else record)
-        self._step_back()
-        env = self.env
+            check(kept)
+        self.env = env
         past = PastRun(kept.known, kept.pending)
-        following.follow(
-            env, kept.trajectory, kept.about, past, journal=journal, in_sinks=journal is not None
-        )
         env.approved = dict(approve or {})
         env.on_unknown = on_unknown if on_unknown is not None else env.on_unknown
-        bound = await following.redrive(env, kept.known)
+        try:
+            following.follow(
+                env, kept.trajectory, kept.about, past, journal=journal, in_sinks=bool(journal)
+            )
+            bound = await following.redrive(env, kept.known)
+        except BaseException:
+            env.close()  # it can be tried again
+            raise
         if not any(event.kind == "message" for event in kept.known):
             bound = following.begin(env, started=bool(kept.known))
         env.resumes = following.resume_event(kept, env.approved)
         last = kept.known[-1] if kept.known else None
         if last is not None and last.kind == "stop" and rounds is None:
             if env.backlog is not None:
+                env.backlog.clear()
                 env.backlog.close()
             return self._result(cast(StopReason, stop_reason_of(last)))
         if last is not None and last.kind == "stop":
@@ -254,8 +277,9 @@ class Team:
         was killed or cancelled, the rounds that were over are played.
         """
         trajectory, known = following.load_run(_recorded(record))
-        known = following.replayable(trajectory, known)
         again = Team(env=self.env.again())
+        following.check(again.env, trajectory.about, known)
+        known = following.replayable(trajectory, known)
         past = PastRun(known, strict=True)
         following.follow(again.env, trajectory.id, trajectory.about, past)
         await following.redrive(again.env, known)
@@ -286,13 +310,14 @@ class Team:
         followed, said = following.branch(known, at, message)
         branch = Team(env=self.env.again())
         env = branch.env
+        following.check(env, trajectory.about, known)
         env.replaced = said
         about = {**trajectory.about, "fork": {"trajectory": trajectory.id, "at": at}}
         name = f"{trajectory.id}-fork-{at}"
         if model is not None:
             following.give_model(env, model)
         path = Path(journal) if journal is not None else None
-        following.follow(env, name, about, PastRun(followed), journal=path)
+        following.follow(env, name, about, PastRun(followed), journal=path, whole=known)
         await following.redrive(env, followed)
         if role is not None:
             following.replace_role(env, role)
@@ -312,11 +337,6 @@ class Team:
                 return run
             env.publish_message(later)
         return await branch._run(rounds)
-
-    def _step_back(self) -> None:
-        """Be a team that has not begun."""
-        if self.env.begun:
-            self.env = self.env.again()
 
     def reset(self) -> None:
         """Be again what the team was before its first run: it then leaves the first trace again."""

@@ -27,9 +27,11 @@ def as_reply(result: Any, action: Action | None, role: Role) -> Message | None:
     if isinstance(result, str):
         return Message(result, role=role.name, cause_by=cause)
     if hasattr(result, "model_dump_json"):
-        return Message(
-            result.model_dump_json(), role=role.name, cause_by=cause, instruct_content=result
-        )
+        try:
+            content = result.model_dump_json()
+        except ValueError:  # it holds what JSON cannot, such as bytes
+            content = repr(result)
+        return Message(content, role=role.name, cause_by=cause, instruct_content=result)
     if isinstance(result, (dict, list, tuple, int, float)):
         try:
             return Message(json.dumps(result, ensure_ascii=False), role=role.name, cause_by=cause)

@@ -33,6 +33,7 @@ EventKind = Literal[
     "truncate",  # part of a context was dropped
     "limit",  # a limit was crossed: `data` has `limit`, `allowed`, `used`, and the `decision`
     "approval",  # a person was asked for, or gave, permission
+    "hire",  # a role was added to a run that had begun: `data` says of it what the header would
     "start",  # a run with a bound of its own began: `data` has `rounds`
     "resume",  # a stopped run went on
     "fork",  # a run branched off another: `data` has `trajectory` and `at`

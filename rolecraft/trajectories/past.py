@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from rolecraft.errors import Diverged, LimitReached
 from rolecraft.trajectories.codec import encode_event, encode_key, encode_line
-from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.events import Event, Usage
 from rolecraft.trajectories.nesting import is_failure
 from rolecraft.trajectories.runs import ActionRun, Placed, action_runs, places
 
@@ -25,6 +25,14 @@ class RecordedCall(NamedTuple):
     before: tuple[Event, ...] = ()
     after: tuple[Event, ...] = ()
     """Limits that were crossed before and after it, and what was decided."""
+    pending: bool = False
+    """It was given in a round that was cut off."""
+
+
+class Spends(Protocol):
+    """A budget, which stands a floor higher."""
+
+    def count(self, usage: Usage) -> None: ...
 
 
 class PastRun:
@@ -44,6 +52,11 @@ class PastRun:
     ) -> None:
         self.known = known
         self.strict = strict
+        self.budget: Spends | None = None
+        """Bears what the round that was cut off has cost, until its answers are given again."""
+        self._said: dict[tuple[str, int], deque[Event]] = {}
+        self.until = 0
+        """The last round of which something is known that is not committed."""
         self._runs: dict[tuple[str, str], ActionRun] = {}
         self._calls: dict[str, deque[RecordedCall]] = {}
         self._failures: dict[str, deque[Event]] = {}
@@ -62,17 +75,63 @@ class PastRun:
         self._add_pending(pending)
 
     def _add_pending(self, pending: Sequence[Sequence[Placed]]) -> None:
-        best: dict[str, list[RecordedCall]] = {}
+        # Of each round that was tried more than once, what is known best.
+        best: dict[int, dict[str, list[RecordedCall]]] = {}
         for attempt in pending:
             for key, run in action_runs(attempt).items():
                 other = self._runs.get(key)
                 if other is None or (_progress(run) > _progress(other)):
                     self._runs[key] = run
             self._granted.update(_granted(attempt))
-            for name, calls in _calls(attempt).items():
-                best[name] = max(best.get(name, []), calls, key=len)
-        for name, calls in best.items():
-            self._calls.setdefault(name, deque()).extend(calls)
+            for time in {placed.event.time for placed in attempt}:
+                of_round = [placed for placed in attempt if placed.event.time == time]
+                calls = best.setdefault(time, {})
+                for name, found in _calls(of_round).items():
+                    calls[name] = max(calls.get(name, []), found, key=len)
+                self._add_said(time, of_round)
+        for _, calls in sorted(best.items()):
+            for name, found in calls.items():
+                unbilled = [call._replace(pending=True) for call in found]
+                self._calls.setdefault(name, deque()).extend(unbilled)
+        self.until = max(best, default=0)
+
+    def _add_said(self, time: int, attempt: Sequence[Placed]) -> None:
+        said: dict[str, deque[Event]] = {}
+        for event, role, path in attempt:
+            if not path and event.kind in ("message", "action_swap"):
+                said.setdefault(role, deque()).append(event)
+        for role, events in said.items():
+            known = self._said.get((role, time), deque())
+            self._said[role, time] = max(known, events, key=len)
+
+    def bill(self, budget: Spends) -> None:
+        """Let `budget` bear what the round that was cut off has cost.
+
+        Its answers are given one by one while others may ask anew: what was spent stays spent.
+        """
+        self.budget = budget
+        for calls in self._calls.values():
+            for call in calls:
+                if call.pending and call.event.usage is not None:
+                    budget.count(call.event.usage)
+
+    def _give(self, calls: deque[RecordedCall]) -> RecordedCall:
+        call = calls.popleft()
+        usage = call.event.usage
+        if call.pending and self.budget is not None and usage is not None:
+            self.budget.count(_minus(usage))  # whoever is given it counts it
+        return call
+
+    def expects(self, role: str, event: Event, seq: int) -> None:
+        """Raise `Diverged` if role code said otherwise in the round that was cut off."""
+        left = self._said.get((role, event.time))
+        if not left or event.kind not in ("message", "action_swap"):
+            return
+        then = left.popleft()
+        if (then.kind, then.content) != (event.kind, event.content) or (
+            then.data != event.data and encode_line(then.data) != encode_line(event.data)
+        ):
+            raise Diverged(seq, _line(then), _line(event))
 
     def run(self, role: str, start: Event, *, seq: int) -> ActionRun | None:
         """The recorded run of an action that starts so; None if there is none.
@@ -85,6 +144,8 @@ class PastRun:
         if self.strict and not (found and like and (found.complete or found.waits)):
             recorded = _line(found.start) if found is not None else "no such action"
             raise Diverged(seq, recorded, _line(start))
+        if found is not None and not like and "." not in found.path:
+            raise Diverged(seq, _line(found.start), _line(start))
         if found is not None and found.complete and not like:
             return None
         return found
@@ -92,7 +153,7 @@ class PastRun:
     def answer(self, question: dict[str, Any]) -> RecordedCall | None:
         """The recorded answer to a model call with this `data`; each is given once."""
         found = self._calls.get(_question(question))
-        return found.popleft() if found else None
+        return self._give(found) if found else None
 
     def take(self, run: ActionRun) -> None:
         """A run is served as a whole: its answers and failures are not given a second time."""
@@ -100,7 +161,7 @@ class PastRun:
             for _ in call[1]:
                 found = self._calls.get(call[0])
                 if found:
-                    found.popleft()
+                    self._give(found)
         for event in (*run.inside, run.end):
             session = event.data.get("session") if event is not None else None
             for left in (self._failures.get(run.role), self._refusals.get(str(session))):
@@ -171,6 +232,11 @@ def _starts_like(recorded: Event, now: Event) -> bool:
     return recorded.data == now.data or encode_line(recorded.data) == encode_line(now.data)
 
 
+def _minus(usage: Usage) -> Usage:
+    usd = None if usage.usd is None else -usage.usd
+    return Usage(-usage.prompt_tokens, -usage.completion_tokens, usd, -usage.calls)
+
+
 def _line(event: Event) -> str:
     return encode_event(event).decode().rstrip()
 
@@ -225,8 +291,3 @@ def _ended_call(event: Event) -> bool:
 
 def _question(data: dict[str, Any]) -> str:
     return encode_key([data["session"], data.get("system", ""), data["messages"]])
-
-
-def same_header(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    """Whether two headers say the same once they are written."""
-    return encode_line(ours) == encode_line(theirs)

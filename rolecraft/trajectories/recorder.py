@@ -9,7 +9,7 @@ in it beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rolecraft.errors import Diverged, NotRestorable, UsageError
@@ -72,6 +72,8 @@ class Recorder:
         self.directive: Directive | None = None
         """What an observer wants done, if any does."""
         self.backlog: Backlog | None = None
+        self.expects: Callable[[str, Event, int], None] | None = None
+        """Raises if a role's turn that was cut off has said otherwise; see `PastRun.expects`."""
         self._known: Sequence[Event] = ()
         self._in_sinks = False
         self._diverged: Diverged | None = None
@@ -225,6 +227,9 @@ class Turn:
             event.cause = root._resolved(event)
         event.time = self.time
         recorder = self._recorder
+        if recorder.expects is not None and self is root and not recorder.following:
+            event.time = self.time
+            recorder.expects(self.role, event, recorder.next)
         if recorder.observers:
             recorder.happened(event)
         if self._is_clear():

@@ -10,7 +10,7 @@ killed at, here too, every complete run of an action and every answer is in one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ class Kept:
     """Why the run had stopped, if it had not come to its end: taken back too."""
     failed: Event | None
     """The `error` or `limit` that stopped it."""
+    taken: list[Event] = field(default_factory=list)
+    """The events of the unfinished round as they stood in the record."""
 
 
 def take_back(path: Path | str, check: Callable[[Kept], None] | None = None) -> Kept:
@@ -109,12 +111,12 @@ def split(trajectory: str, about: dict[str, Any], events: Sequence[Event]) -> Ke
     if unfinished and events:
         last = events[-1].time
         if last and about.get("schedule") == "free":
-            cut = _last_turn(events)
+            cut = _last_turn(events, about)
         elif last:
             cut = next(at for at, event in enumerate(events) if event.time == last)
         for at in range(len(events) - 2, cut - 1, -1):
-            if events[at].kind in ("stop", "resume"):  # the round before it is over
-                cut = at + 1
+            if events[at].kind in ("stop", "resume"):
+                cut = len(events)  # the round is over, and what follows came from outside
                 break
         if stop is not None:
             cut = min(cut, len(events) - 1)
@@ -129,14 +131,18 @@ def split(trajectory: str, about: dict[str, Any], events: Sequence[Event]) -> Ke
         [_unfinished(tail, stopped=stop is not None)],
         stop if unfinished else None,
         failed if unfinished and stop is not None else None,
+        [placed.event for placed in tail],
     )
 
 
-def _last_turn(events: Sequence[Event]) -> int:
+def _last_turn(events: Sequence[Event], about: dict[str, Any]) -> int:
     """Where the last turn begins, if roles act without rounds: turns are committed whole."""
-    roles = [event.role for event in events if event.kind in ("action", "model_call", "message")]
-    cut = len(events)
-    while cut and (events[cut - 1].role == roles[-1] or events[cut - 1].kind in ("stop", "signal")):
+    names = {role.get("name") for role in about.get("roles", ()) if isinstance(role, dict)}
+    cut = len(events) - (events[-1].kind == "stop")
+    last = events[cut - 1].role if cut else ""
+    if last not in names or events[cut - 1].kind in ("stop", "resume"):
+        return len(events)  # what is last came from outside
+    while cut and events[cut - 1].role in (last, "") and events[cut - 1].kind != "stop":
         cut -= 1
     return cut
 

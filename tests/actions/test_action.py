@@ -196,7 +196,8 @@ async def test_fields_and_plain_arguments_are_recorded() -> None:
     role = Adder()
     assert (await role.run("go")).content == "5"
     (event,) = role.trajectory.of("action")
-    assert event.data == {"action": "Add", "index": 0, "run": "1", "fields": {"left": 2, "right": 3}}
+    fields = {"left": 2, "right": 3}
+    assert event.data == {"action": "Add", "index": 0, "run": "1", "fields": fields}
 
 
 async def test_a_failing_action_is_recorded_once_and_keeps_its_exception() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rolecraft import Action, FunctionModel, Message, Role, Run, ScriptedModel, Team, Trajectory
 from rolecraft.actions import idempotency_key, tool
-from rolecraft.errors import ApprovalDenied, ApprovalNeeded, UnexpectedModelCall
+from rolecraft.errors import ApprovalDenied, ApprovalNeeded, UnexpectedModelCall, UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models import Completion
 from rolecraft.trajectories import Event
@@ -127,11 +127,15 @@ async def test_going_on_without_a_decision_still_waits() -> None:
     assert done.count(KEY) == 1
 
 
-async def test_a_decision_about_something_else_does_not_count() -> None:
+async def test_a_decision_about_something_else_names_what_waits() -> None:
     team = clerks()
-    run = await team.recover(await team.run("go"), approve={"run/Ann/1": True})
-    assert run.stop == "approval"
+    waiting = await team.run("go")
+    with pytest.raises(UsageError, match=f"No action waits under the key .* Waiting: '{KEY}'"):
+        await team.recover(waiting, approve={"run/Ann/1": True})
+    with pytest.raises(UsageError, match=r"wants decisions by key.* got 'no'"):
+        await team.recover(waiting, approve={KEY: "no"})
     assert KEY not in done
+    assert (await team.recover(waiting, approve={KEY: True})).stop == "idle"
 
 
 async def test_two_that_wait_are_decided_one_by_one() -> None:
