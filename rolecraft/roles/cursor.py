@@ -9,16 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rolecraft.actions import Action
 from rolecraft.errors import StateOutOfRange
+
+
+class ActionList(tuple[Action, ...]):
+    """A role's actions. They are replaced, never changed, and whoever tries is told how."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker would take it that every attribute exists
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if hasattr(list, name):
+                text += ": a role's list is changed with `add_actions(...)` or `set_actions([...])`"
+            raise AttributeError(text)
+
+
+_EMPTY = ActionList()
+"""One object, as `()` is: a list that was empty and stays so is not another one."""
 
 
 @dataclass(slots=True, eq=False)
 class Cursor:
     role: str
     """The role's name, for error texts."""
-    actions: tuple[Action, ...] = ()
+    actions: ActionList = _EMPTY
     place: int = -1
     """Index of the current action, -1 for none."""
     pending: bool = False
@@ -85,10 +104,10 @@ class Cursor:
         return self.place
 
     def replace(self, actions: Sequence[Action], *, in_order: bool) -> None:
-        self.actions = tuple(actions)
+        self.actions = ActionList(actions) if actions else _EMPTY
         self.in_order = in_order
         self.move(-1)
 
     def append(self, actions: Sequence[Action]) -> None:
         """Add to the end; the place in the list stays."""
-        self.actions = (*self.actions, *actions)
+        self.actions = ActionList((*self.actions, *actions))

@@ -244,6 +244,23 @@ def test_what_other_frameworks_call_otherwise_is_pointed_to(name: str, meant: st
         getattr(Role(), name)
 
 
+@pytest.mark.parametrize("change", ["append", "extend", "insert", "remove", "pop", "clear"])
+def test_an_action_list_that_is_changed_in_place_says_how_it_is_done(change: str) -> None:
+    role = Role(actions=[Nothing])
+    for actions in (role.actions, role.rc.cursor.actions, Role().actions):
+        with pytest.raises(AttributeError, match=f"'{change}'.*`add_actions"):
+            getattr(actions, change)
+
+
+async def test_a_role_that_empties_its_empty_list_again_and_again_comes_to_an_end() -> None:
+    class Mine(Role):
+        async def _think(self) -> bool | None:
+            self.set_actions([])
+            return True
+
+    assert await Mine().run("go") is None
+
+
 def test_a_role_s_own_run_that_can_be_called_as_role_run_is_free() -> None:
     class Mine(Role):
         async def run(self, message: Any = None, *args: Any, **more: Any) -> Message | None:
