@@ -29,6 +29,8 @@ def replay(
     The code of roles runs again; what models and actions gave comes from the journal, which is
     not changed. So it shows whether code that was changed would still have done the same.
     """
+    from rolecraft.trajectories import load
+    from rolecraft.trajectories.recovery import UNFINISHED
     from rolecraft.viewer.reading import count
 
     with Output(json=json) as output:
@@ -47,3 +49,10 @@ def replay(
         events = len(run.trajectory.events)
         output.result({"journal": str(journal), "same": True, "events": events, "stop": run.stop})
         output.say(f"The same: {count(events, 'event')}, byte for byte; no model was asked.")
+        recorded = load(journal)
+        stop = recorded.stop_reason
+        if stop is None or stop in UNFINISHED:
+            left = len(recorded.events) - events
+            rest = f"; {count(left, 'event')} of an unfinished round left out" if left else ""
+            how = "it was cut off" if stop is None else f"it stopped with {stop!r}"
+            output.say(f"That run was not over: {how}{rest}.", style="yellow")

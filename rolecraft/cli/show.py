@@ -15,7 +15,10 @@ from rolecraft.cli._failures import coverage, failures_table, left_open
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output, usage_record
 from rolecraft.errors import UnknownName
+from rolecraft.trajectories import trace_files
+from rolecraft.trajectories.backlog import PENDING_SUFFIX
 from rolecraft.trajectories.in_words import one_line
+from rolecraft.trajectories.timings import TIMINGS_SUFFIX
 
 if TYPE_CHECKING:
     from rolecraft.failure_taxonomy import Report
@@ -39,7 +42,7 @@ def show(
     ] = False,
     diagram: Annotated[
         Diagram | None,
-        typer.Option("--diagram", help="Print a Mermaid diagram instead: of all, or of each role."),
+        typer.Option("--diagram", help="Print one Mermaid diagram instead."),
     ] = None,
     role: Annotated[
         str | None,
@@ -58,6 +61,7 @@ def show(
     with Output(json=json) as output:
         if role is not None and diagram is not Diagram.STATE:
             raise CommandLineError("`--role` chooses one of `--diagram state`.")
+        _check_journal(path)
         trajectory = read(path)
         report = asyncio.run(annotate(trajectory)) if failures else None
         record = _record(path, trajectory, report)
@@ -77,19 +81,35 @@ def show(
             _summary(path, trajectory, report, output, events=events)
 
 
+def _check_journal(path: Path) -> None:
+    """Raise `CommandLineError` for a path that names no run, but something beside it."""
+    if path.is_dir():
+        first = trace_files(path)[0]
+        raise CommandLineError(
+            f"`{path}` is a folder: show one run in it, `rolecraft show {first}`, or say what "
+            f"fails in all of them, `rolecraft annotate {path}`."
+        )
+    for suffix, what in ((PENDING_SUFFIX, "what is not in it yet"), (TIMINGS_SUFFIX, "its times")):
+        if path.name.endswith(suffix):
+            journal = path.name.removesuffix(suffix).removesuffix(".jsonl") + ".jsonl"
+            raise CommandLineError(
+                f"`{path}` belongs to a journal and has {what}: show that, `rolecraft show "
+                f"{path.with_name(journal)}`."
+            )
+
+
 def _diagram(trajectory: Trajectory, diagram: Diagram, role: str | None) -> str:
     if diagram is Diagram.SEQUENCE:
         return trajectory.sequence_diagram()
     from rolecraft.trajectories import state_machines
+    from rolecraft.trajectories.states import state_diagrams
 
     machines = state_machines(trajectory)
     if role is None:
-        # Mermaid takes one diagram at a time: its own comment says whose each is.
-        return "\n".join(
-            f"%% {one_line(name, 80)}\n{machine.mermaid()}"
-            for name, machine in machines.items()
-            if machine.transitions
-        )
+        moved = [machine for machine in machines.values() if machine.transitions]
+        if len(moved) == 1:
+            return f"%% {one_line(moved[0].role, 80)}\n{moved[0].mermaid()}"
+        return state_diagrams(moved)
     if role not in machines:
         raise CommandLineError(f"`--role`: {UnknownName('Role', role, machines)}")
     return machines[role].mermaid()
@@ -100,7 +120,8 @@ def _write_page(html: Path, path: Path, trajectory: Trajectory, report: Report |
 
     page = trajectory_page(
         trajectory,
-        report.findings if report is not None else None,
+        journal=path,
+        findings=report.findings if report is not None else None,
         judged=coverage([report]) if report is not None else "",
         made_by=f"rolecraft show {path}{' --failures' if report is not None else ''} --html {html}",
     )
@@ -111,8 +132,10 @@ def _write_page(html: Path, path: Path, trajectory: Trajectory, report: Report |
 
 
 def _record(path: Path, trajectory: Trajectory, report: Report | None) -> dict[str, Any]:
+    from rolecraft.viewer.ending import ending
     from rolecraft.viewer.reading import task_of
 
+    end = ending(trajectory, path)
     record: dict[str, Any] = {
         "trace": str(path),
         "trajectory": trajectory.id,
@@ -126,6 +149,13 @@ def _record(path: Path, trajectory: Trajectory, report: Report | None) -> dict[s
         "signals": {signal.name: signal.value for signal in trajectory.signals},
         "problems": trajectory.problems,
     }
+    if end.waiting:
+        record["approvals"] = [
+            {"role": event.role, "action": event.data.get("action"), "key": event.data.get("key")}
+            for event in end.waiting
+        ]
+    if end.pending:
+        record["pending"] = end.pending
     if report is not None:
         record["findings"] = report.to_dict()["findings"]
     return record
@@ -151,16 +181,20 @@ def _summary(
     path: Path, trajectory: Trajectory, report: Report | None, output: Output, *, events: bool
 ) -> None:
     """What it was about, how it ended, who did and paid what; the failures, if looked for."""
+    from rolecraft.viewer.ending import ending
     from rolecraft.viewer.reading import count, task_of
 
+    end = ending(trajectory, path)
     output.say(trajectory.id, style="bold")
     if task := task_of(trajectory):
         output.say(task if len(task) <= 400 else one_line(task, 400))
     output.say(
-        f"Stopped: {trajectory.stop_reason or 'the record does not say'}; "
+        f"Stopped: {end.word}; "
         f"{count(len(trajectory.events), 'event')}, "
         f"{count(sum(1 for _ in trajectory.of('message')), 'message')}."
     )
+    for sentence in end.sentences:
+        output.say(sentence, style="yellow")
     if signals := trajectory.signals:
         output.say(f"Measured: {', '.join(f'{s.name} = {s.value:g}' for s in signals)}")
     if table := trajectory.role_table():

@@ -2,7 +2,7 @@
 
 Read from the record alone. A state is an action by its name, or a tool of the role's. What an
 action does within itself (another action, a call that it notes down) is no state, except that it
-lets the model call tools. Each time the
+lets the model call tools, from the last of which it comes back to the action. Each time the
 role takes something up it comes from the start, and when it has nothing more to do it goes to the
 end. A role whose record shows no actions (another tool's log) has what it did as its states:
 `says to Bob`, `thinks`, `runs shell`.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,16 +62,20 @@ class StateMachine:
 
     def mermaid(self, *, width: int = 60) -> str:
         """As a Mermaid state diagram; names are cut to `width` characters."""
+        return "\n".join(["stateDiagram-v2", *self._lines("s", width)]) + "\n"
+
+    def _lines(self, prefix: str, width: int) -> list[str]:
+        """States and ways; ids of states begin with `prefix`."""
         ids: dict[str | None, str] = {None: "[*]"}
-        lines = ["stateDiagram-v2"]
+        lines = []
         for number, state in enumerate(self.states):
-            ids[state.name] = f"s{number}"
+            ids[state.name] = f"{prefix}{number}"
             name = _label(state.name, width)
-            lines.append(f'    state "{name} ({count_in_words(state)})" as s{number}')
+            lines.append(f'    state "{name} ({count_in_words(state)})" as {prefix}{number}')
         for way in self.transitions:
             note = f", {_label(swaps_in_words(way.swaps), width)}" if way.swaps else ""
             lines.append(f"    {ids[way.source]} --> {ids[way.target]} : {way.count}{note}")
-        return "\n".join(lines) + "\n"
+        return lines
 
 
 def _label(text: str, width: int) -> str:
@@ -112,6 +116,16 @@ def state_diagram(trajectory: Trajectory, role: str, *, width: int = 60) -> str:
     if role not in machines:
         raise UnknownName("Role", role, machines)
     return machines[role].mermaid(width=width)
+
+
+def state_diagrams(machines: Iterable[StateMachine], *, width: int = 60) -> str:
+    """Several roles as one Mermaid diagram, in which each role is a state around its own."""
+    lines = ["stateDiagram-v2"]
+    for number, machine in enumerate(machines):
+        lines.append(f'    state "{_label(machine.role, width)}" as r{number} {{')
+        lines += [f"    {line}" for line in machine._lines(f"r{number}s", width)]
+        lines.append("    }")
+    return "\n".join(lines) + "\n"
 
 
 def state_machines(trajectory: Trajectory) -> dict[str, StateMachine]:
@@ -157,8 +171,11 @@ def _follow_actions(
                     track.end()
                 last = event
             track.enter(_state_of(event))
-        elif may_end(event) and event.cause in states and _failed(event):
-            track.fail(_state_of(states[event.cause]))
+        elif may_end(event) and event.cause in states:
+            if _failed(event):
+                track.fail(_state_of(states[event.cause]))
+            if last is not None and event.cause == last.seq:
+                track.back_to(_state_of(last))  # its last tool has given it a result
     if last is not None and (last.seq in ended or not runs_shown):  # else cut off while it ran
         track.end(finally_=True)
 
@@ -196,6 +213,10 @@ class _Track:
             self._swaps = self._swaps if finally_ else []
             self._go(None)
             self._swaps = later
+
+    def back_to(self, state: str) -> None:
+        if self._at not in (None, state):
+            self._go(state)
 
     def fail(self, state: str) -> None:
         self._failed[state] += 1

@@ -168,7 +168,8 @@ def _words(event: Event) -> tuple[str, str]:
             return f"{data.get('action', 'an action')} {said}", content
         case "start":
             rounds = data.get("rounds")
-            return "start" if rounds is None else f"start, for {_number(rounds)} rounds", content
+            unit = "round" if rounds == 1 else "rounds"
+            return "start" if rounds is None else f"start, for {_number(rounds)} {unit}", content
         case "resume":
             after = data.get("after")
             return "goes on" if after is None else f"goes on after: {after}", content

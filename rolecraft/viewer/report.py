@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rolecraft.trajectories import FailureFinding, Trajectory, state_machines
-from rolecraft.trajectories.in_words import money, one_line
+from rolecraft.trajectories.in_words import one_line
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
+from rolecraft.viewer.ending import ending
 from rolecraft.viewer.markup import Child, Markup, element, join, table
 from rolecraft.viewer.page import page
 from rolecraft.viewer.reading import (
@@ -115,18 +117,21 @@ def trajectory_page(
     *,
     judged: str = "",
     made_by: str = "",
+    journal: Path | None = None,
 ) -> Markup:
     """One run: what was asked, who took part, how it ended, what failed, and every event.
 
+    `journal` is the file that it is in: a run that is not over says how to go on with it.
     `findings` None means that nobody looked for failures, which the page then says.
     """
     usage = trajectory.usage
+    end = ending(trajectory, journal)
     facts = [
-        ("ended", trajectory.stop_reason or "no stop recorded"),
+        ("ended", end.word),
         ("events", f"{len(trajectory.events):,}"),
         ("model calls", f"{usage.calls:,}"),
         ("tokens", f"{usage.prompt_tokens + usage.completion_tokens:,}"),
-        ("price", money(usage.usd)),
+        ("price", trajectory.role_table().total.price),
     ]
     task = task_of(trajectory)
     return page(
@@ -136,6 +141,7 @@ def trajectory_page(
             element("h1", trajectory.id),
             _task(task) if task else None,
             _facts(facts),
+            *(element("p", sentence) for sentence in end.sentences),
             *_problems(trajectory),
             element("h2", "Who took part"),
             _roles(trajectory),

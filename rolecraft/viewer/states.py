@@ -99,7 +99,8 @@ def _drawing(machine: StateMachine) -> Markup:
     for state, words in zip(machine.states, boxes, strict=True):
         drawn += page.box(rows[state.name], words, state.entered > 0)
     drawn.append(_dot(centre, _y(0), "start"))
-    drawn += [_dot(centre, _y(end), "ring"), _dot(centre, _y(end), "start", _DOT - 3)]
+    if any(way.target == end for way in ways):  # else it was cut off, or waits
+        drawn += [_dot(centre, _y(end), "ring"), _dot(centre, _y(end), "start", _DOT - 3)]
     across = round(centre + width / 2 + max(right.values(), default=0) * _LANE + 2 * _MARGIN)
     down = _y(end) + _MARGIN
     area = f"0 0 {across} {down}"

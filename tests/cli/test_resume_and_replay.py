@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from rolecraft.cli._exits import ExitCode
-from rolecraft.trajectories import Trajectory, load_timings
+from rolecraft.trajectories import Journal, Trajectory, load_timings
 
 CREW = """
 from pathlib import Path
@@ -208,6 +208,12 @@ def paying():
     return made([Draft, Pay])
 
 
+def both():
+    team = paying()
+    team.hire([Role(name="Ben", actions=[Draft])])
+    return team
+
+
 def public():
     return made([Draft, Publish])
 
@@ -318,3 +324,60 @@ def test_the_file_gets_the_module_name_that_it_had_when_it_was_recorded(process,
         result = process(*command)
         assert result.code == ExitCode.OK, result.err
         assert "the script ran" not in result.out
+
+
+def test_a_run_that_was_cut_off_is_shown_as_that(cli, process, job, monkeypatch):
+    monkeypatch.setenv("KILL", "1")
+    process("run", "job.py:both", "--task", "rain")
+    shown = cli("show", "runs/job-both.jsonl")
+    assert "Stopped: cut off;" in shown.out
+    assert "while Pay of Ann ran" in shown.out
+    assert "`runs/job-both.jsonl.pending` holds" in shown.out
+    assert "rolecraft run FILE.py:NAME --resume runs/job-both.jsonl" in shown.out
+    assert cli("show", "runs/job-both.jsonl", "--json").lines[0]["pending"] > 0
+    beside = cli("show", "runs/job-both.jsonl.pending")
+    assert beside.code == ExitCode.USAGE
+    assert "`rolecraft show runs/job-both.jsonl`" in beside.err
+    assert "was not over: it was cut off" in cli("replay", "job.py:both", "runs/job-both.jsonl").out
+
+
+def test_a_run_that_waits_is_shown_with_its_key_and_the_command(cli, job):
+    cli("run", "job.py:public", "--task", "rain")
+    waits = ("Waits for permission: Publish of Ann, key job-public/Ann/2", "--approve KEY")
+    shown = cli("show", "runs/job-public.jsonl", "--html", "page.html", "--json")
+    page = (job / "page.html").read_text("utf-8")
+    out = cli("show", "runs/job-public.jsonl").out
+    assert all(text in out and text in page for text in waits)
+    assert shown.lines[0]["approvals"] == [
+        {"role": "Ann", "action": "Publish", "key": "job-public/Ann/2"}
+    ]
+    assert "stopped with 'approval'" in cli("replay", "job.py:public", "runs/job-public.jsonl").out
+
+
+def test_a_run_that_goes_on_in_another_process_is_not_called_cut_off(cli, job):
+    cli("run", "job.py:paying", "--task", "rain")
+    path = job / "runs" / "job-paying.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + "\n")
+    with Journal(path):
+        assert "still going on" in cli("show", path).out
+    assert "It was cut off" in cli("show", path).out
+
+
+def test_a_folder_is_answered_with_what_can_be_shown(cli, job):
+    cli("run", "job.py:paying", "--task", "rain")
+    result = cli("show", "runs")
+    assert result.code == ExitCode.USAGE
+    assert "rolecraft show runs/job-paying.jsonl" in result.err
+
+
+def test_an_action_is_no_thing_to_run(cli, job):
+    result = cli("run", "job.py:Draft", "--task", "rain")
+    assert result.code == ExitCode.USAGE
+    assert "is an action, and only a role can run one" in result.err
+
+
+def test_states_of_several_roles_are_one_diagram(cli, job):
+    cli("run", "job.py:both", "--task", "rain")
+    out = cli("show", "runs/job-both.jsonl", "--diagram", "state").out
+    assert out.count("stateDiagram-v2") == 1
+    assert '    state "Ann" as r0 {' in out

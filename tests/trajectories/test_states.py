@@ -19,6 +19,7 @@ from rolecraft.roles import UseTools
 from rolecraft.trajectories import Event, Trajectory, state_machines
 from rolecraft.trajectories.events import EVENT_KINDS
 from rolecraft.trajectories.nesting import outermost
+from rolecraft.trajectories.states import state_diagrams
 
 
 def record(*events: Event, **about: object) -> Trajectory:
@@ -180,10 +181,29 @@ async def test_the_tools_that_a_model_called_are_states() -> None:
         (None, "UseTools", 1),
         ("UseTools", "look", 1),
         ("look", "look", 2),
-        ("look", "Note", 1),
+        ("look", "UseTools", 1),  # which gives the answer
+        ("UseTools", "Note", 1),
         ("Note", None, 1),
     ]
     assert '"look (3, 1 failed)"' in run.state_diagram("Ann")
+
+
+def test_several_roles_make_one_diagram_in_which_each_has_its_own_states() -> None:
+    """Mermaid takes one diagram at a time."""
+    machines = state_machines(record(action("A"), action("B", role="Bob: two")))
+    assert state_diagrams(machines.values()) == (
+        "stateDiagram-v2\n"
+        '    state "Ann" as r0 {\n'
+        '        state "A (1)" as r0s0\n'
+        "        [*] --> r0s0 : 1\n"
+        "        r0s0 --> [*] : 1\n"
+        "    }\n"
+        '    state "Bob: two" as r1 {\n'
+        '        state "B (1)" as r1s0\n'
+        "        [*] --> r1s0 : 1\n"
+        "        r1s0 --> [*] : 1\n"
+        "    }\n"
+    )
 
 
 def test_tools_outside_of_actions_are_states() -> None:

@@ -71,3 +71,11 @@ def test_no_two_arrows_share_a_lane_where_they_would_meet(ways) -> None:
     for index, (x, top, bottom) in enumerate(lines):
         for other_x, other_top, other_bottom in lines[index + 1 :]:
             assert x != other_x or bottom < other_top or other_bottom < top
+
+
+def test_a_role_that_has_not_come_to_its_end_has_no_dot_there() -> None:
+    """It was cut off, or waits for a permission."""
+    over = state_figure(machine({"A": 1}, (None, "A"), ("A", None)))
+    waits = state_figure(machine({"A": 1}, (None, "A")))
+    assert over.count("<circle") == 3
+    assert waits.count("<circle") == 1
