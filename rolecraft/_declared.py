@@ -17,6 +17,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 from typing import Any, ClassVar, get_origin
 
 from rolecraft.errors import UnknownName, UsageError
@@ -79,7 +80,7 @@ class Declared:
             setattr(self, name, value)
         for name in self._mutable:
             if name not in fields:
-                setattr(self, name, _own(getattr(type(self), name)))
+                setattr(self, name, own(getattr(type(self), name)))
         missing = [f"`{name}`" for name in self._required if name not in fields]
         if missing:
             raise UsageError(f"`{type(self).__name__}(...)` is missing {', '.join(missing)}.")
@@ -106,13 +107,23 @@ class Declared:
         return {**named, **fields}
 
 
-def _own(value: Any) -> Any:
-    """A container as an instance's own, with the containers in it; other objects are shared."""
+def own(value: Any) -> Any:
+    """Data as an object's own: lists, dicts and sets, pydantic models and dataclasses in depth.
+
+    Other objects (a client, a lock, a function) are shared.
+    """
     if type(value) is list:
-        return list(map(_own, value))
+        return list(map(own, value))
     if type(value) is dict:
-        return {key: _own(item) for key, item in value.items()}
-    return copy.copy(value) if isinstance(value, (list, dict, set)) else value
+        return {key: own(item) for key, item in value.items()}
+    if isinstance(value, (list, dict, set)):
+        return copy.copy(value)
+    if isinstance(value, type) or not (hasattr(value, "model_dump") or is_dataclass(value)):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except (TypeError, NotImplementedError):  # it holds a lock, a connection, …
+        return copy.copy(value)
 
 
 def _is_field(name: str, hint: Any) -> bool:

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from rolecraft._declared import Declared
+from rolecraft._declared import Declared, own
 from rolecraft.actions.asking import Asks
 from rolecraft.actions.record import Records
 from rolecraft.errors import ActionTimeout, NotRestorable, UsageError
@@ -187,10 +187,10 @@ class Action(Asks, Records, Declared):
         return action
 
     def __copy__(self) -> Self:
-        """An equal action of no role, with lists, dicts and sets of its own."""
+        """An equal action of no role, with data of its own."""
         new = object.__new__(type(self))
         for name, value in self.__dict__.items():
-            new.__dict__[name] = copy.copy(value) if isinstance(value, (list, dict, set)) else value
+            new.__dict__[name] = own(value)
         new._owner = None
         return new
 

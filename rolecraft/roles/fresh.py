@@ -7,9 +7,10 @@ in them, actions, and what it remembered already. Other objects (a client, a fil
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rolecraft._declared import own
 from rolecraft.messages import Message
 from rolecraft.roles.context import RoleContext
 from rolecraft.roles.cursor import Cursor
@@ -37,7 +38,7 @@ class Beginning:
         rc = role.rc
         return cls(
             type(role),
-            {name: _own(value) for name, value in role.__dict__.items() if name not in _DERIVED},
+            {name: own(value) for name, value in role.__dict__.items() if name not in _DERIVED},
             tuple(map(copy.copy, rc.cursor.actions)),
             rc.watch,
             (rc.react_mode, rc.max_react_loop),
@@ -53,7 +54,7 @@ class Beginning:
         role.__dict__.clear()
         role.__dict__["rc"] = rc
         for name, value in self.attributes.items():
-            role.__dict__[name] = _own(value)
+            role.__dict__[name] = own(value)
         role.set_actions([copy.copy(action) for action in self.actions])
         role._set_react_mode(*self.mode)
         rc.memory.add_batch(replace(message, event=None) for message in self.remembered)
@@ -68,14 +69,3 @@ class Beginning:
         made.__dict__["rc"] = RoleContext(Cursor(self.attributes["name"]))
         self.restore(made)
         return made
-
-
-def _own(value: Any) -> Any:
-    """Data (a list, dict, set, model or dataclass) with all that is in it; else as it is."""
-    data = isinstance(value, (list, dict, set)) or hasattr(value, "model_dump")
-    if isinstance(value, type) or not (data or is_dataclass(value)):
-        return value
-    try:
-        return copy.deepcopy(value)
-    except (TypeError, NotImplementedError):  # it holds a lock, a connection, …
-        return copy.copy(value)

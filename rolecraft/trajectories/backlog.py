@@ -82,11 +82,12 @@ def read_pending(journal: Path) -> list[list[Placed]]:
 
     A line that was cut off by the end of the process is left out.
     """
-    generations: dict[int, list[tuple[str, list[int], Placed]]] = {}
+    generations: dict[int, list[tuple[tuple[str, int, list[int]], Placed]]] = {}
     for of, at, placed in _kept(journal):
-        generations.setdefault(of, []).append((placed.role, at, placed))
+        place = (placed.role, placed.event.time, at)
+        generations.setdefault(of, []).append((place, placed))
     return [
-        [placed for _, _, placed in sorted(kept, key=lambda each: each[:2])]
+        [placed for _, placed in sorted(kept, key=lambda each: each[0])]
         for _, kept in sorted(generations.items())
     ]
 

@@ -424,14 +424,14 @@ async def test_a_recovery_that_is_killed_loses_no_answer_either(tmp_path: Path) 
 
 @pytest.mark.slow
 async def test_a_recovery_that_is_killed_at_any_write_loses_no_answer(tmp_path: Path) -> None:
-    """Both moments of every write of the run, and every third of its recovery.
+    """Before and after every write of the run, and every fifth moment of its recovery.
 
     Where the recovery began a round before the one that was under way, what the two said at the
     same places of their turns was mixed: the second time Ann said what she had said the first.
     """
     folder = tmp_path / "run"
     folder.mkdir()
-    assert await kill_recoveries(folder, first=1, second=3) > 1000
+    assert await kill_recoveries(folder, first=1, second=5) > 800
 
 
 # --- what an action changes deep inside of attributes ----------------------------------------

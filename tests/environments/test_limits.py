@@ -445,7 +445,8 @@ async def test_roles_that_watch_each_other_end_with_advice_if_nobody_bounded_the
     monkeypatch.setattr(bound, "DEFAULT_ROUNDS", 20)
     team = for_ever(schedule=schedule)
     with pytest.raises(
-        EndlessRun, match=r"20 rounds were played and '(Ann|Bob)' still has.*bound"
+        EndlessRun,
+        match=r"20 rounds were played and '(Ann|Bob)' still has.*messages\.NOBODY`.*bound",
     ) as caught:
         await team.run("go")
     assert isinstance(caught.value, LimitReached)
