@@ -39,6 +39,8 @@ def test_a_field_given_twice_is_named() -> None:
 def test_too_many_positional_arguments_say_how_many_and_that_keywords_work() -> None:
     with pytest.raises(UsageError, match=r"at most 3 positional arguments \(title, pages, notes\)"):
         Chapter("Rain", 5, [], "extra")
+    with pytest.raises(UsageError, match=r"at most 1 positional argument \(title\)"):
+        type("Cover", (Action,), {"__annotations__": {"title": str}})("Rain", 5)
     with pytest.raises(UsageError, match=r"by keyword: `Role\(name=\.\.\.\)`"):
         Role("Ann")
 

@@ -129,6 +129,7 @@ async def test_without_a_model_the_error_says_where_to_give_one() -> None:
     with pytest.raises(UsageError) as caught:
         await Role(name="Ann").ask("?")
     assert "Role 'Ann' asks a model and has none" in str(caught.value)
+    assert "`--model MODEL` on the command line" in str(caught.value)
     assert "ScriptedModel" in str(caught.value)
 
 
