@@ -1129,8 +1129,10 @@ def as_version_1(path: Path) -> None:
 async def test_a_journal_of_an_earlier_rolecraft_is_shown_and_not_gone_on_with(
     tmp_path: Path, ended: bool
 ) -> None:
-    """Its runs of actions have no numbers. It was followed as if nothing in it had been done:
-    a KeyError in one case, every action a second time in another."""
+    """Its runs of actions have no numbers, so it was followed as if nothing in it had been done.
+
+    Every action was done a second time, and then, often, the run was said to have diverged.
+    """
     path = tmp_path / JOURNAL
 
     def team() -> Team:
@@ -1191,8 +1193,8 @@ class _Step(Step):
 async def test_what_cannot_be_had_back_is_named_also_in_a_recovery(
     tmp_path: Path, what: str, beside: bool
 ) -> None:
-    """The record held no such thing. What came out was a `Diverged`, with the two lines in which
-    the failure to serve the action differed from its end, and nothing about the way out."""
+    """The record held no such thing. Where another role acted beside, a `Diverged` came out: the
+    failure to serve the action had been recorded, and differed from what the role then said."""
 
     def team() -> Team:
         first = Opener(name="Ann") if what == "result" else Role(name="Ann", actions=[Plan])
