@@ -172,7 +172,7 @@ def check(results: dict[str, dict[str, Any]]) -> list[Gate]:
         Gate("modules", ours["modules"], 250),
         Gate("new role, us", ours["new_us"], 50 * scale),
         Gate("new role, KiB", ours["new_kib"], 5),
-        Gate("turn, us", ours["turn_us"], 80 * scale),
+        Gate("turn, us", ours["turn_us"], 60 * scale),
         Gate("turn with limits, times one without", ours["limited_turn_us"] / ours["turn_us"], 1.3),
         Gate("one-tool turn, us", ours["tool_turn_us"], 250 * scale),
         Gate("1,000 messages, s", ours["exchange_1000_s"], 0.3 * scale),

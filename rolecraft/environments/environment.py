@@ -255,11 +255,11 @@ class Environment(Bus):
 
     def _end_turns(self, roles: Sequence[Role], errors: Sequence[BaseException | None]) -> None:
         """End every turn, also where the record of one fails; what a role raised comes first."""
-        broken: RolecraftError | None = None
+        broken: Exception | None = None
         for role in roles:
             try:
                 self.end_turn(role)
-            except RolecraftError as error:  # the disk is full; the run has diverged
+            except (RolecraftError, OSError) as error:  # a full disk; the run has diverged
                 broken = broken or error
         if broken is None:
             return
