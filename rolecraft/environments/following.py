@@ -132,10 +132,17 @@ def _check_roles(env: Environment, theirs: Sequence[Any]) -> None:
             )
         if role != other:
             differing = [key for key in {**role, **other} if role.get(key) != other.get(key)]
+            last = [str(each.get("class", "")).rpartition(".")[2] for each in (role, other)]
+            hint = (
+                " It is a class of the same name in another module: the record was made by running "
+                "the file as a script (`__main__`), or from another folder."
+                if differing == ["class"] and last[0] == last[1]
+                else ""
+            )
             raise UsageError(
                 f"Role {role['name']!r} differs from the one in the record in "
                 f"{', '.join(f'`{key}`' for key in differing)}: {role.get(differing[0])!r}, "
-                f"recorded {other.get(differing[0])!r}. Make the same team as then."
+                f"recorded {other.get(differing[0])!r}. Make the same team as then.{hint}"
             )
     missing = [name for name in named if name not in env.roles]
     raise UsageError(

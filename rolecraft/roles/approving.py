@@ -25,7 +25,7 @@ async def allow(role: Role, now: Running) -> None:
     granted, by = _recorded(now)
     asked = ApprovalNeeded(role.name, action.name, key, request)
     if granted is None and env is not None:
-        granted, by = env.approved.get(key), "decision given beforehand"
+        granted, by = env.approved.get(key), "a decision given beforehand"
         if granted is None and env.approver is not None and not _waits(now):
             answer = env.approver(asked)
             granted, by = bool(await answer if inspect.isawaitable(answer) else answer), "approver"

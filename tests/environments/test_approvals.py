@@ -110,7 +110,7 @@ async def test_once_allowed_it_goes_on_and_repeats_nothing() -> None:
 async def test_the_decision_and_the_going_on_are_recorded() -> None:
     team = clerks()
     run = await team.recover(await team.run("go"), approve={KEY: True})
-    assert approvals(run) == [("Ann", True, "decision given beforehand")]
+    assert approvals(run) == [("Ann", True, "a decision given beforehand")]
     (resumed,) = run.trajectory.of("resume")
     assert resumed.data == {"after": "approval", "approve": {KEY: True}}
 
