@@ -166,7 +166,7 @@ async def test_a_role_alone_waits_by_an_error_that_says_how_to_go_on() -> None:
 async def test_what_is_denied_is_not_done_and_raises() -> None:
     team = clerks()
     waiting = await team.run("go")
-    with pytest.raises(ApprovalDenied, match="'Pay' of role 'Ann' was not allowed by decision"):
+    with pytest.raises(ApprovalDenied, match="'Pay' of role 'Ann' was not allowed by a decision"):
         await team.recover(waiting, approve={KEY: False})
     assert KEY not in done
     assert team.trajectory.stop_reason == "error"
@@ -185,7 +185,7 @@ async def test_role_code_may_take_a_denial_as_an_answer() -> None:
     run = await team.recover(waiting, approve={"run/Ann/1": False})
     assert run.message is not None
     assert run.message.content == (
-        "Action 'Pay' of role 'Ann' was not allowed by decision given beforehand."
+        "Action 'Pay' of role 'Ann' was not allowed by a decision given beforehand."
     )
     assert written(await team.replay(run)) == written(run)
 
