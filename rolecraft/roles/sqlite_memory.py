@@ -146,9 +146,10 @@ def _open(path: str) -> sqlite3.Connection:
 
 def _is_ours(connection: sqlite3.Connection, path: str) -> bool:
     """False for a new file. Raises `LongTermMemoryError` for any other that is no memory."""
-    [application] = connection.execute("PRAGMA application_id").fetchone()
-    [version] = connection.execute("PRAGMA user_version").fetchone()
-    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    with _at_once(connection):  # else another process may make it between two of these
+        [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        [application] = connection.execute("PRAGMA application_id").fetchone()
+        [version] = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
         if tables:
             raise LongTermMemoryError(
@@ -162,6 +163,19 @@ def _is_ours(connection: sqlite3.Connection, path: str) -> bool:
             f"Update it with: pip install -U rolecraft",
         )
     return True
+
+
+@contextmanager
+def _at_once(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read the file as it is at one moment."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")  # nothing was written
 
 
 @contextmanager
