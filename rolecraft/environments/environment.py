@@ -277,7 +277,8 @@ class Environment(Bus):
 
     async def turn_of(self, role: Role) -> BaseException | None:
         """Let a role act; what it raised."""
-        told = [] if self.recorder.following else list(among(self.observers))
+        quiet = not self.observers or self.recorder.following
+        told = () if quiet else tuple(among(self.observers))
         for observer in told:
             observer.turn_begins(role.name)
         raised: BaseException | None = None

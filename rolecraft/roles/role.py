@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rolecraft._declared import Declared
@@ -242,7 +241,9 @@ class Role(RunsActions):
         self.rc.acting = True
         budget = self._budget
         try:
-            with budget.running() if budget is not None else nullcontext():
+            if budget is None:
+                return await self._take_turn()
+            with budget.running():
                 return await self._take_turn()
         except Exception as error:
             if not recording.has_note(error, self.name):  # else an action within has recorded it
