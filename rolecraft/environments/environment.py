@@ -231,9 +231,7 @@ class Environment(Bus):
         return [next(self.roles[name] for name in order if self.roles[name].rc.inbox)]
 
     async def _round(self, ready: Sequence[Role]) -> StopReason | None:
-        if self.resumes is not None and not self.recorder.following:
-            event, self.resumes = self.resumes, None
-            self.record(event)
+        self.say_resumed()
         self.rounds += 1
         self.turns += len(ready)
         self._last_actor = ready[-1].name
@@ -268,6 +266,12 @@ class Environment(Bus):
             raise broken
         raised.add_note(f"The round could not be recorded: {type(broken).__name__}: {broken}")
         raise raised
+
+    def say_resumed(self) -> None:
+        """Record that a run which had stopped goes on, once there is nothing left to follow."""
+        if self.resumes is not None and not self.recorder.following:
+            event, self.resumes = self.resumes, None
+            self.record(event)
 
     def begin_turn(self, role: Role, *, time: int, held: bool) -> None:
         role.rc.log, role.rc.outbox = self.recorder.turn(role.name, held=held), []

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 async def run(env: Environment, last: float) -> StopReason:
     """Let roles act until all are idle, or `last` turns are over. See `Environment.run`."""
+    env.say_resumed()
     under_way: dict[asyncio.Task[BaseException | None], Role] = {}
     reason: StopReason | None = None
     try:

@@ -358,3 +358,28 @@ async def test_a_message_from_outside_waits_for_the_end_of_the_round() -> None:
         )
         run = await team.run("go")
         assert [line[2:] for line in said(run)] == ["user: knock", "B: after user"], schedule
+
+
+@pytest.mark.parametrize("schedule", ["rounds", "sequential", "free"])
+async def test_going_on_after_a_failure_is_in_the_record_whatever_the_schedule(
+    schedule: str,
+) -> None:
+    """A free run that went on once left no `resume`."""
+    tries: list[int] = []
+
+    class Flaky(Action):
+        async def run(self) -> str:
+            tries.append(1)
+            if len(tries) == 1:
+                raise ConnectionError("away")
+            return "there"
+
+    def team() -> Team:
+        return Team([Role(name="Ann", actions=[Flaky])], schedule=schedule)
+
+    failed = team()
+    with pytest.raises(ConnectionError):
+        await failed.run("go")
+    run = await team().recover(failed.trajectory)
+    kinds = [event.kind for event in run.trajectory.events]
+    assert kinds == ["message", "resume", "action", "message", "stop"]
