@@ -14,10 +14,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from rolecraft._declared import own
 from rolecraft.environments import free_running
 from rolecraft.environments.bound import Bound
 from rolecraft.environments.bus import NO_RECEIVER_NEEDED, Bus
-from rolecraft.environments.recorded import copied
 from rolecraft.errors import (
     ApprovalNeeded,
     DuplicateRole,
@@ -358,12 +358,8 @@ class Environment(Bus):
         self.close()
         if self._beginning is None:
             return
-        beginning, roles = self._beginning, self.roles
-        self.__dict__.update(copied(beginning))
-        self.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, past=None)
-        self._beginning, self.roles = beginning, roles
-        self.budget = Budget(self.limits) if self.limits is not None else None
-        for role in roles.values():
+        self._begin_as(self._beginning, self.roles)
+        for role in self.roles.values():
             role.rc.env = role.rc.log = None
             (role.rc.first or Beginning.of(role)).restore(role)
             role.rc.env = self
@@ -375,13 +371,17 @@ class Environment(Bus):
         It is for a run beside this one. Objects that attributes hold (models, clients) are shared.
         """
         env = object.__new__(type(self))
-        env.__dict__.update(copied(self._beginning or self.__dict__))
-        env.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, roles={})
-        env.budget = Budget(env.limits) if env.limits is not None else None
-        env._beginning, env.past, env._acting = None, None, set()
+        env._begin_as(self._beginning or self.__dict__, {})
         for role in self.roles.values():
             env.add_role((role.rc.first or Beginning.of(role)).role())
         return env
+
+    def _begin_as(self, attributes: Mapping[str, Any], roles: dict[str, Role]) -> None:
+        """Take over attributes of an environment that has not begun, as this one's own."""
+        self.__dict__.update({name: own(value) for name, value in attributes.items()})
+        self.__dict__.update(_recorder=None, _journal=None, backlog=None, journal=None, past=None)
+        self._beginning, self._acting, self.roles = None, set(), roles
+        self.budget = Budget(self.limits) if self.limits is not None else None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} with {', '.join(self.roles) or 'no roles'}>"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolecraft._declared import own
 from rolecraft.actions.action import running
 from rolecraft.environments import watching
 from rolecraft.errors import LimitReached, UsageError
@@ -81,7 +81,7 @@ class Recorded:
         return load(self.journal)
 
     def _open(self) -> Recorder:
-        self._beginning = copied(self.__dict__)
+        self._beginning = {name: own(value) for name, value in self.__dict__.items()}
         watching.warn_of_near_misses(self.roles.values())
         trajectory = Trajectory(self.id, self.header_about())
         if self.journal is None:
@@ -154,11 +154,3 @@ class Recorded:
             self._journal.close()
         if self.backlog is not None:
             self.backlog.close()
-
-
-def copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes, with lists, dicts and sets of their own."""
-    return {
-        name: copy.copy(value) if isinstance(value, (dict, list, set)) else value
-        for name, value in attributes.items()
-    }
