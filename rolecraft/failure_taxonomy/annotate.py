@@ -12,7 +12,7 @@ from rolecraft.errors import TraceError, UsageError
 from rolecraft.failure_taxonomy.attribution import decisive
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector, repeated_text
 from rolecraft.failure_taxonomy.evidence import verified
-from rolecraft.failure_taxonomy.formats import read, trace_files
+from rolecraft.failure_taxonomy.formats import Imported, read, read_all, trace_files
 from rolecraft.failure_taxonomy.judge import Judge
 from rolecraft.failure_taxonomy.modes import MODES
 from rolecraft.failure_taxonomy.report import Report
@@ -29,8 +29,8 @@ class HasTrajectory(Protocol):
     def trajectory(self) -> Trajectory: ...
 
 
-Trace: TypeAlias = Trajectory | HasTrajectory | Path | str
-"""What can be annotated: a trajectory, a run that has one, or the path of a file."""
+Trace: TypeAlias = Trajectory | HasTrajectory | Imported | Path | str
+"""What can be annotated: a trajectory, a run or an import that has one, or the path of a file."""
 
 NOT_ASKED = "no detector decides this mode, and no judge was given"
 
@@ -72,7 +72,9 @@ async def annotate_many(
     detectors: Sequence[Detector] = DETECTORS,
     concurrency: int = 8,
 ) -> AsyncIterator[Report | TraceError]:
-    """Annotate several traces, `concurrency` at a time; folders stand for the files below them.
+    """Annotate several traces, `concurrency` at a time.
+
+    A folder stands for the files below it, a file for all traces in it.
 
     Yields in order, for each trace its report, or the error of a file that cannot be read: one
     broken file does not cost the others. Everything else that `annotate` raises comes out.
@@ -90,12 +92,12 @@ async def annotate_many(
         except TraceError as error:
             return error
 
-    given = _each(traces)
+    given = _each(traces, format)
     running: deque[asyncio.Task[Report | TraceError]] = deque()
     try:
         while True:
             while len(running) < concurrency:
-                trace = next(given, None)
+                trace = await asyncio.to_thread(next, given, None)  # it reads whole files
                 if trace is None:
                     break
                 running.append(asyncio.create_task(one(trace)))
@@ -109,23 +111,35 @@ async def annotate_many(
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _each(traces: Trace | Iterable[Trace]) -> Iterator[Trace | TraceError]:
+def _each(traces: Trace | Iterable[Trace], format: str | None) -> Iterator[Trace | TraceError]:  # noqa: A002
     single = isinstance(traces, (str, Path, Trajectory)) or hasattr(traces, "trajectory")
     listed: Any = [traces] if single else traces
     for trace in listed:
-        if isinstance(trace, (str, Path)) and Path(trace).is_dir():
-            try:
-                yield from trace_files(trace)
-            except TraceError as error:
-                yield error
-        else:
+        if not isinstance(trace, (str, Path)):
             yield trace
+            continue
+        try:
+            files = trace_files(trace) if Path(trace).is_dir() else [trace]
+        except TraceError as error:
+            yield error
+            continue
+        for file in files:
+            yield from _of_file(file, format)
+
+
+def _of_file(file: Path | str, format: str | None) -> Iterator[Imported | TraceError]:  # noqa: A002
+    try:
+        yield from read_all(file, format=format)
+    except TraceError as error:
+        yield error
 
 
 def _open(trace: Trace, format: str | None) -> tuple[TraceView, str]:  # noqa: A002
     """The trace for detectors, and what reports call it."""
     if isinstance(trace, (str, Path)):
         return TraceView(read(trace, format=format)), str(trace)
+    if isinstance(trace, Imported):
+        return TraceView(trace.trajectory), trace.name
     trajectory = trace if isinstance(trace, Trajectory) else getattr(trace, "trajectory", None)
     if not isinstance(trajectory, Trajectory):
         raise UsageError(

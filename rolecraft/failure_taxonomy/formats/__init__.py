@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rolecraft.errors import TraceError, UnknownName, UsageError
 from rolecraft.failure_taxonomy.formats import journal, who_and_when
-from rolecraft.failure_taxonomy.formats.base import Format, Source
+from rolecraft.failure_taxonomy.formats.base import Format, Imported, Source
 from rolecraft.trajectories.trajectory import Trajectory
 
-__all__ = ["FORMATS", "Format", "Source", "read", "recognise", "register_format", "trace_files"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Imported",
+    "Source",
+    "read",
+    "read_all",
+    "recognise",
+    "register_format",
+    "trace_files",
+]
 
 FORMATS: dict[str, Format] = {f.name: f for f in (journal.FORMAT, who_and_when.FORMAT)}
 """The known formats by name, in the order in which they are tried."""
@@ -30,19 +42,49 @@ def recognise(path: Path | str) -> str:
 def read(path: Path | str, *, format: str | None = None) -> Trajectory:  # noqa: A002
     """The trajectory in a file, of the stated format or of the one that is recognised.
 
-    Raises `TraceError` for a file that is missing, empty, broken or of no known format, and
-    `UnknownName` for a format that does not exist. What could not be read of a file that as a
-    whole can be is listed in the trajectory's `problems`.
+    Raises `TraceError` for a file that is missing, empty, broken, of no known format or with
+    several traces (`read_all` gives them), and `UnknownName` for a format that does not exist.
+    What could not be read of a file that as a whole can be is listed in the trajectory's
+    `problems`.
+    """
+    found = list(read_all(path, format=format))
+    if len(found) > 1:
+        raise TraceError(
+            path,
+            f"it holds {len(found)} traces; `annotate_many` takes them all, `formats.read_all` "
+            "gives them one by one",
+        )
+    return found[0].trajectory
+
+
+def read_all(path: Path | str, *, format: str | None = None) -> Iterator[Imported]:  # noqa: A002
+    """The traces in a file, one or more, each with its name and the labels it came with.
+
+    Raises what `read` raises, except that a file may hold several traces.
     """
     if format is not None and format not in FORMATS:
         raise UnknownName("Format", format, FORMATS)
     source = Source(path)
     chosen = _find(source) if format is None else FORMATS[format]
-    trajectory = chosen.load(source)
+    loaded = chosen.load(source)
+    if isinstance(loaded, Trajectory):
+        yield _imported(loaded, str(path), chosen, path)
+        return
+    empty = True
+    for trajectory in loaded:
+        empty = False
+        yield _imported(trajectory, f"{path}#{trajectory.id}", chosen, path)
+    if empty:
+        raise TraceError(path, "there are no traces in it: nothing to annotate")
+
+
+def _imported(trajectory: Trajectory, name: str, chosen: Format, path: Path | str) -> Imported:
     if not trajectory.events:
-        raise TraceError(path, "there are no events in it: nothing to annotate")
+        where = name.removeprefix(str(path))
+        raise TraceError(path, f"there are no events in it{where}: nothing to annotate")
     trajectory.about.setdefault("format", chosen.name)
-    return trajectory
+    labels = () if chosen.labels is None else chosen.labels(trajectory)
+    return Imported(name, trajectory, tuple(replace(row, trace=name) for row in labels))
 
 
 def trace_files(path: Path | str) -> list[Path]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import TraceError
+from rolecraft.failure_taxonomy.labels import Labels
 from rolecraft.trajectories.trajectory import Trajectory
 
 HEAD = 65_536
@@ -63,12 +64,27 @@ class Format:
     """A format of traces.
 
     `recognises` says from a source whether it has this format and never raises for a file that
-    can be read; `load` makes the trajectory, and raises `TraceError` for a file it cannot use.
+    can be read; `load` makes the trajectory, or several where a file holds several runs (each with
+    an `id` of its own), and raises `TraceError` for a file it cannot use. What a file says about
+    the run's failures or its outcome goes to `about["labels"]` and nowhere else: no detector and
+    no judge looks there. `labels` makes of it what its annotators say.
     """
 
     name: str
     description: str
     recognises: Callable[[Source], bool]
-    load: Callable[[Source], Trajectory]
+    load: Callable[[Source], Trajectory | Iterable[Trajectory]]
     suffixes: tuple[str, ...] = (".json", ".jsonl")
     """Endings under which a folder is searched for files of this format."""
+    labels: Callable[[Trajectory], Iterable[Labels]] | None = None
+    """The labels that an imported trajectory came with; their `trace` is filled in later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One trace of a file. `name` is the file's path, with `#id` where the file has several."""
+
+    name: str
+    trajectory: Trajectory
+    labels: tuple[Labels, ...] = ()
+    """What its annotators said, where the file says so."""

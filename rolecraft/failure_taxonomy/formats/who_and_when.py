@@ -24,6 +24,7 @@ from typing import Any
 
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.formats.base import Format, Source
+from rolecraft.failure_taxonomy.labels import Blame, Labels
 from rolecraft.messages import ALL
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.trajectory import Trajectory
@@ -137,4 +138,19 @@ def _text(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-FORMAT = Format(NAME, "a Who&When log (JSON)", _recognises, _load, (".json",))
+def _labels(trajectory: Trajectory) -> list[Labels]:
+    """Who made the decisive mistake, and when; steps count from 0, as here.
+
+    The failing agent need not be the speaker at the failing step.
+    """
+    said = trajectory.about["labels"]
+    if "mistake_agent" not in said and "mistake_step" not in said:
+        return []
+    step = str(said.get("mistake_step", "")).strip()
+    blame = Blame(str(said.get("mistake_agent") or ""), int(step) if step.isdecimal() else None)
+    return [
+        Labels(annotator="who_and_when", decisive=blame, note=str(said.get("mistake_reason") or ""))
+    ]
+
+
+FORMAT = Format(NAME, "a Who&When log (JSON)", _recognises, _load, (".json",), labels=_labels)

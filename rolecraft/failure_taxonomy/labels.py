@@ -1,0 +1,162 @@
+"""Labels: what one annotator, a person, a judge or a rule, says about one trace.
+
+They are kept as JSON lines, in the form that `rolecraft annotate --json` prints: `trace`,
+`annotator`, `findings` and `decisive`. A file of another format that has labels of its own (a
+human-labelled data set) is read through its importer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from rolecraft.errors import TraceError, UnknownName
+from rolecraft.failure_taxonomy.modes import get_mode
+from rolecraft.trajectories.events import FailureFinding, FindingVerdict
+
+_FIELDS = ("role", "quote", "source", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who is said to have made the decisive mistake, and at which step (an event's `seq`)."""
+
+    role: str = ""
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """What `annotator` says about the trace named `trace`.
+
+    A mode that has no finding was not asked about. `outcome` is whether the task was done, if the
+    annotator says so. `note` is free text of theirs.
+    """
+
+    trace: str = ""
+    annotator: str = ""
+    findings: tuple[FailureFinding, ...] = ()
+    decisive: Blame | None = None
+    outcome: bool | None = None
+    note: str = ""
+
+    def verdict(self, mode: str) -> FindingVerdict | None:
+        """What is said about a mode; None if it was not asked about."""
+        said = {finding.verdict for finding in self.findings if finding.mode == mode}
+        return next((verdict for verdict in get_args(FindingVerdict) if verdict in said), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: a line of a labels file."""
+        line: dict[str, Any] = {
+            "trace": self.trace,
+            "annotator": self.annotator,
+            "findings": [finding_to_dict(finding) for finding in self.findings],
+        }
+        if self.decisive is not None:
+            line["decisive"] = {"role": self.decisive.role, "step": self.decisive.step}
+        if self.outcome is not None:
+            line["outcome"] = self.outcome
+        if self.note:
+            line["note"] = self.note
+        return line
+
+    @classmethod
+    def from_dict(cls, line: Mapping[str, Any]) -> Labels:
+        """From what `to_dict` or `Report.to_dict` made. Raises `ValueError` with what is wrong."""
+        if not isinstance(line.get("trace"), str) or not isinstance(line.get("findings"), list):
+            raise ValueError("it has no text `trace` and list `findings`")
+        blame = line.get("decisive")
+        if blame is not None and not isinstance(blame, Mapping):
+            raise ValueError(f"`decisive` is an object with `role` and `step`, not {blame!r}")
+        return cls(
+            trace=line["trace"],
+            annotator=str(line.get("annotator") or ""),
+            findings=tuple(map(finding_from_dict, line["findings"])),
+            decisive=None if blame is None else Blame(str(blame.get("role") or ""), _step(blame)),
+            outcome=line.get("outcome"),
+            note=str(line.get("note") or ""),
+        )
+
+
+def finding_to_dict(finding: FailureFinding) -> dict[str, Any]:
+    """A finding as plain data; what is empty is left out, but for mode and verdict."""
+    row: dict[str, Any] = {"mode": finding.mode, "verdict": finding.verdict}
+    if finding.events:
+        row["events"] = list(finding.events)
+    row |= {name: text for name in _FIELDS if (text := getattr(finding, name))}
+    if finding.confidence is not None:
+        row["confidence"] = finding.confidence
+    return row
+
+
+def finding_from_dict(row: Any) -> FailureFinding:
+    """The finding in a row. Raises `ValueError` and `UnknownName` with what is wrong."""
+    if not isinstance(row, Mapping) or not isinstance(row.get("mode"), str):
+        raise ValueError(f"a finding is an object with a `mode`, not {row!r}")
+    verdict: Any = row.get("verdict")
+    if verdict not in get_args(FindingVerdict):
+        raise ValueError(f"a verdict is one of {get_args(FindingVerdict)}, not {verdict!r}")
+    events = row.get("events") or ()
+    if not all(isinstance(seq, int) and not isinstance(seq, bool) for seq in events):
+        raise ValueError(f"`events` are numbers of events, not {events!r}")
+    return FailureFinding(
+        get_mode(row["mode"]).id,
+        verdict,
+        events=tuple(events),
+        confidence=row.get("confidence"),
+        **{name: str(row.get(name) or "") for name in _FIELDS},
+    )
+
+
+def _step(blame: Mapping[str, Any]) -> int | None:
+    step = blame.get("step")
+    if step is None or (isinstance(step, int) and not isinstance(step, bool)):
+        return step
+    raise ValueError(f"the `step` of `decisive` is the number of an event, not {step!r}")
+
+
+def read_labels(path: Path | str) -> list[Labels]:
+    """The labels in a file: JSON lines of ours, or a format that has labels of its own.
+
+    Raises `TraceError` for a file that cannot be read, with the line that is wrong.
+    """
+    return list(_lines(Path(path))) if _is_ours(Path(path)) else _imported(path)
+
+
+def write_labels(labels: Iterable[Labels], path: Path | str) -> Path:
+    """Write labels as JSON lines; the path."""
+    lines = [json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in labels]
+    Path(path).write_text("".join(lines), encoding="utf-8")
+    return Path(path)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            first = json.loads(next((line for line in file if line.strip()), "null"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and {"trace", "findings"} <= first.keys()
+
+
+def _lines(path: Path) -> Iterator[Labels]:
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield Labels.from_dict(json.loads(line))
+            except (ValueError, UnknownName) as error:
+                raise TraceError(path, f"line {number}: {error}") from error
+
+
+def _imported(path: Path | str) -> list[Labels]:
+    from rolecraft.failure_taxonomy.formats import read_all
+
+    labels = [row for imported in read_all(path) for row in imported.labels]
+    if not labels:
+        raise TraceError(path, "there are no labels in it")
+    return labels

@@ -1,0 +1,74 @@
+"""Labels: kept as JSON lines, read from there and from data sets that have labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rolecraft.errors import TraceError
+from rolecraft.failure_taxonomy.formats import read_all
+from rolecraft.failure_taxonomy.labels import Blame, Labels, read_labels, write_labels
+from rolecraft.trajectories import FailureFinding
+
+LABELS = Labels(
+    trace="runs/1.jsonl",
+    annotator="ada",
+    findings=(
+        FailureFinding("reset", "present", events=(3, 1), role="planner", quote="Hello again"),
+        FailureFinding("repetition", "absent"),
+        FailureFinding("derailment", "unknown", reason="cannot tell"),
+    ),
+    decisive=Blame("planner", 3),
+    outcome=False,
+    note="clear",
+)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    assert read_labels(write_labels([LABELS, LABELS], tmp_path / "gold.jsonl")) == [LABELS, LABELS]
+
+
+def test_a_mode_that_was_not_asked_about_has_no_verdict() -> None:
+    assert [LABELS.verdict(mode) for mode in ("reset", "repetition", "derailment")] == [
+        "present",
+        "absent",
+        "unknown",
+    ]
+    assert LABELS.verdict("task_spec") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('{"trace": "a", "findings": [{"mode": "3.2", "verdict": "present"}]}', "3.2"),
+        ('{"trace": "a", "findings": [{"mode": "reset", "verdict": "yes"}]}', "'yes'"),
+        ('{"trace": "a", "findings": [], "decisive": {"step": "4"}}', "'4'"),
+        ('{"trace": "a", "findings": [{"mode": "reset", "verdict": "present", "events": ["1"]}]}', "1"),
+        ("{", "line 2"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, complaint: str) -> None:
+    path = tmp_path / "gold.jsonl"
+    path.write_text(json.dumps(LABELS.to_dict()) + "\n" + line + "\n")
+    with pytest.raises(TraceError, match=complaint) as caught:
+        read_labels(path)
+    assert "line 2" in str(caught.value)
+
+
+def test_labels_of_an_imported_file_name_its_trace(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    log = {"question": "q", "history": [{"role": "a", "content": "x"}], "mistake_agent": "a"}
+    path.write_text(json.dumps({**log, "mistake_step": "0", "mistake_reason": "because"}))
+    (imported,) = read_all(path)
+    (labels,) = imported.labels
+    assert (labels.trace, labels.decisive) == (str(path), Blame("a", 0))
+    assert read_labels(path) == [labels]
+
+
+def test_a_file_without_labels_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"question": "q", "history": [{"role": "a", "content": "x"}]}))
+    with pytest.raises(TraceError, match="no labels"):
+        read_labels(path)
