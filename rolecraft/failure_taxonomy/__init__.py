@@ -9,7 +9,7 @@ from rolecraft.failure_taxonomy.annotate import annotate, annotate_many
 from rolecraft.failure_taxonomy.codes import MAST_V3, CodeSystem
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector, Diagnostic
 from rolecraft.failure_taxonomy.formats import Format, read, recognise, register_format
-from rolecraft.failure_taxonomy.judge import Judge, Opinion
+from rolecraft.failure_taxonomy.judging import Asker, Judge, Opinion
 from rolecraft.failure_taxonomy.modes import MODES, Category, Mode, Stage, get_mode
 from rolecraft.failure_taxonomy.report import Decisive, Report
 
@@ -17,6 +17,7 @@ __all__ = [
     "DETECTORS",
     "MAST_V3",
     "MODES",
+    "Asker",
     "Category",
     "CodeSystem",
     "Decisive",

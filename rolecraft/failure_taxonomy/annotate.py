@@ -13,7 +13,7 @@ from rolecraft.failure_taxonomy.attribution import decisive
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector, repeated_text
 from rolecraft.failure_taxonomy.evidence import verified
 from rolecraft.failure_taxonomy.formats import Imported, read, read_all, trace_files
-from rolecraft.failure_taxonomy.judge import Judge
+from rolecraft.failure_taxonomy.judging.judge import Judge
 from rolecraft.failure_taxonomy.modes import MODES
 from rolecraft.failure_taxonomy.report import Report
 from rolecraft.failure_taxonomy.view import TraceView

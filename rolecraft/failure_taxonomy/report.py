@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecraft.failure_taxonomy.codes import MAST_V3
 from rolecraft.failure_taxonomy.detectors import Diagnostic
-from rolecraft.failure_taxonomy.judge import Opinion
+from rolecraft.failure_taxonomy.judging.judge import Opinion
 from rolecraft.failure_taxonomy.modes import MODES
 from rolecraft.trajectories.events import FailureFinding
 

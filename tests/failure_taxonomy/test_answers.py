@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rolecraft.failure_taxonomy import MODES
-from rolecraft.failure_taxonomy.answers import Answer, read_answer
-from rolecraft.failure_taxonomy.prompt import write_prompt
+from rolecraft.failure_taxonomy.judging.answers import Answer, read_answer
+from rolecraft.failure_taxonomy.judging.prompt import write_prompt
 from rolecraft.models import Completion
 
 MARKER = "c0ffee"

@@ -18,7 +18,7 @@ from rolecraft.errors import (
     UsageError,
 )
 from rolecraft.failure_taxonomy import MODES, Judge
-from rolecraft.failure_taxonomy.prompt import make_marker
+from rolecraft.failure_taxonomy.judging.prompt import make_marker
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import windows
 from rolecraft.models import (

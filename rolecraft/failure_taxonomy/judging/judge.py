@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rolecraft.errors import BadModelResponse, ModelUnavailable
-from rolecraft.failure_taxonomy.answers import Answer, no_answer, read_answer
 from rolecraft.failure_taxonomy.evidence import verified
+from rolecraft.failure_taxonomy.judging.answers import Answer, no_answer, read_answer
+from rolecraft.failure_taxonomy.judging.asking import Asker
+from rolecraft.failure_taxonomy.judging.prompt import SYSTEM, make_marker, write_prompt
 from rolecraft.failure_taxonomy.modes import MODES, get_mode
-from rolecraft.failure_taxonomy.prompt import SYSTEM, make_marker, write_prompt
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import Window, windows
 from rolecraft.messages import Message
@@ -61,6 +62,7 @@ class Judge:
         sampling: Sampling | None = None,
         seed: int = 0,
         budget: Budget | None = None,
+        asker: Asker | None = None,
     ) -> None:
         if isinstance(model, str):
             from rolecraft.models.resolve import resolve_model
@@ -69,8 +71,7 @@ class Judge:
         self.model = model
         self.window = window
         self.overlap = min(OVERLAP, window // 4) if overlap is None else overlap
-        self.sampling = sampling
-        self.budget = budget
+        self.asker = asker or Asker(model, sampling=sampling, budget=budget)
         self.seed = seed
 
     @property
@@ -119,11 +120,9 @@ class Judge:
             part=number,
             parts=parts,
         )
-        session = self.model.session("judge", system=SYSTEM, seed=self.seed)
-        if self.budget is not None:
-            session.budget = self.budget
+        conversation = self.asker.open(system=SYSTEM, seed=self.seed)
         try:
-            completion = await session.generate([Message(prompt)], sampling=self.sampling)
+            completion = await conversation.ask(Message(prompt))
         except (ModelUnavailable, BadModelResponse) as error:
             return no_answer(asked, f"the model gave no answer: {error}")
         opinion.usage = opinion.usage + completion.usage
