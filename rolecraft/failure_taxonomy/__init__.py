@@ -11,6 +11,7 @@ from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector, Diagnostic
 from rolecraft.failure_taxonomy.formats import Format, read, recognise, register_format
 from rolecraft.failure_taxonomy.judging import Asker, Judge, Opinion
 from rolecraft.failure_taxonomy.modes import MODES, Category, Mode, Stage, get_mode
+from rolecraft.failure_taxonomy.own_modes import load_modes, register_mode
 from rolecraft.failure_taxonomy.report import Decisive, Report
 
 __all__ = [
@@ -32,7 +33,9 @@ __all__ = [
     "annotate",
     "annotate_many",
     "get_mode",
+    "load_modes",
     "read",
     "recognise",
     "register_format",
+    "register_mode",
 ]

@@ -320,7 +320,7 @@ _ALL = (
 )
 
 MODES: dict[str, Mode] = {mode.id: mode for mode in _ALL}
-"""The 14 modes by concept id, in the order of the study's table."""
+"""The known modes by concept id: the 14 in the order of the study's table, then registered ones."""
 
 
 def get_mode(concept: str) -> Mode:

@@ -33,7 +33,7 @@ class Report:
     """The file's path, or the trajectory's id."""
     format: str
     findings: list[FailureFinding]
-    """At least one for each of the 14 modes, in the order of the modes: every `present`, or one
+    """At least one for each known mode, in the order of the modes: every `present`, or one
     `absent` or `unknown`."""
     diagnostics: list[Diagnostic] = field(default_factory=list)
     decisive: Decisive | None = None
@@ -95,7 +95,7 @@ class Report:
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def summary(self) -> str:
-        """A few lines for people. Always says how many of the 14 modes were judged, and by what."""
+        """A few lines for people. Always says how many of the modes were judged, and by what."""
         lines = [f"{self.trace} ({self.format}): {_coverage(self.judged)}"]
         for finding in self.present:
             lines.append(f"  {finding.mode} ({MODES[finding.mode].name}){_where(finding)}")

@@ -185,8 +185,8 @@ them are those of rounds 2 and 3 word for word (3.2: "verifier exists in the sys
 weak"). We go by the definitions: they are what the same annotators had worked with before, they
 are long where the name is short, the rule that ends the text of 3.2 ("implicitly True if 3.3 Lack
 of result verification is true") makes sense with them only, and labels follow it: annotators mark
-3.2 and 3.3 of one trace, which by the names would be no check and a wrong one. Whoever reads it the other way
-takes `MAST_V3`; the merged row "any verification failure" of an agreement is the same in both.
+3.2 and 3.3 of one trace, which by the names would be no check and a wrong one. Whoever reads it
+the other way takes `MAST_V3`; an agreement's merged row "any verification failure" is the same.
 """
 
 MAD_ROUND_1 = CodeSystem(

@@ -52,7 +52,11 @@ class Constraints(Detector):
     """Finds violated constraints, of whatever mode they are. Says nothing where none is watched."""
 
     name = "detector.constraints"
-    modes = tuple(MODES)
+
+    @property
+    def modes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Every known mode, your own ones too: a constraint names the mode that it is of."""
+        return tuple(MODES)
 
     def look(self, view: TraceView) -> list[FailureFinding]:
         watched: dict[str, list[Watch]] = {}

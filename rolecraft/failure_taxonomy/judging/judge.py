@@ -80,15 +80,15 @@ class Judge:
         return f"judge:{self.model.name}"
 
     async def judge(
-        self, trace: Trajectory | TraceView, *, modes: Sequence[str] = tuple(MODES)
+        self, trace: Trajectory | TraceView, *, modes: Sequence[str] | None = None
     ) -> Opinion:
-        """Ask about `modes` (concept ids), one call a window.
+        """Ask about `modes` (concept ids; by default every known one), one call a window.
 
         A model that cannot be reached or that answers nonsense leaves the modes `unknown`. Raises
         `UnknownName` for an unknown mode, `LimitReached` when a budget is used up, and the errors
         of a model that is set up wrongly (`MissingKey`).
         """
-        asked = [get_mode(mode).id for mode in modes]
+        asked = list(MODES) if modes is None else [get_mode(mode).id for mode in modes]
         opinion = Opinion(self.model.name)
         if not asked:
             return opinion
