@@ -20,6 +20,7 @@ from rolecraft.models.switch import check_allowed
 from rolecraft.trajectories.events import TokenSpan, Usage
 
 if TYPE_CHECKING:
+    from rolecraft.models._failures import Failure
     from rolecraft.trajectories.recorder import Turn
 
 FinishReason = Literal[
@@ -155,6 +156,8 @@ class Session:
         """Called with the pieces of an answer's text as they come, and with `RESET`."""
         self.on_failure: Callable[[Session], None] | None = None
         """Called when a call ended without an answer."""
+        self.on_retry: Callable[[Session, Failure, float], None] | None = None
+        """Called when an attempt failed and, after so many seconds, another one will be made."""
         self.place: Turn | None = None
         """Where the answer of the call under way will stand in the record; the role's."""
         self.offered: tuple[Tool, ...] = ()

@@ -166,7 +166,12 @@ class LiteLLMModel(Model):
                     wasted = wasted + paid
                 raise
 
-        retrying = self.retries.retrying(self._note_retry)
+        def note(failure: Failure, attempts: int, wait: float) -> None:
+            self._note_retry(failure, attempts, wait)
+            if session.on_retry is not None:
+                session.on_retry(session, failure, wait)
+
+        retrying = self.retries.retrying(note)
         try:
             completion: Completion = await retrying(attempt)
         except AttemptFailed as error:

@@ -1,29 +1,66 @@
 """Where a judge meets its model: every model call of a judge is made here, and nowhere else.
 
-What happens around a call (a cache, retries, a rate, a price, the removal of secrets) is added in
-this file; a judge only opens conversations and asks in them. Invariant: what `Conversation.ask`
-gets is what the judge wrote, and what it returns is what the judge reads, word for word; whatever
-is changed on the way out is changed back on the way in.
+What happens around a call (a cache, a pace, a count of what it cost) is added in this file; a
+judge only opens conversations and asks in them. Invariants: what `Conversation.ask` gets is what
+the judge wrote, and what it returns is what the model answered, word for word; a question that
+was answered is never asked again, also not by two traces at once, where there is a cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 
+from rolecraft.errors import ModelError
+from rolecraft.failure_taxonomy.judging.cache import AnswerCache, question
+from rolecraft.failure_taxonomy.judging.pacing import OVERLOADED, Pace
+from rolecraft.failure_taxonomy.judging.tally import Tally
 from rolecraft.messages import Message
-from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
+from rolecraft.models.base import Call, Completion, Model, Sampling, Session, Tool
 from rolecraft.models.budget import Budget
+from rolecraft.trajectories.events import Usage
+
+_counted: ContextVar[tuple[Tally, ...]] = ContextVar("rolecraft_tallies", default=())
+
+
+@contextmanager
+def tallied() -> Iterator[Tally]:
+    """Counts the judges' calls that are made inside, also by tasks that are started inside."""
+    tally = Tally()
+    token = _counted.set((*_counted.get(), tally))
+    try:
+        yield tally
+    finally:
+        _counted.reset(token)
 
 
 class Asker:
-    """Opens a judge's conversations with `model`."""
+    """Opens a judge's conversations with `model`.
+
+    With a `cache`, an answer that is in it is taken from there and counts against no budget.
+    `pace` bounds the calls under way and slows down when the server is overloaded; share one among
+    all who ask the same server.
+    """
 
     def __init__(
-        self, model: Model, *, sampling: Sampling | None = None, budget: Budget | None = None
+        self,
+        model: Model,
+        *,
+        sampling: Sampling | None = None,
+        budget: Budget | None = None,
+        cache: AnswerCache | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.model = model
         self.sampling = sampling
         self.budget = budget
+        self.cache = cache
+        self.pace = pace
+        self._asking: dict[str, tuple[asyncio.Lock, int]] = {}
+        """The questions that are being asked, and how many tasks wait for each answer."""
 
     def open(self, *, system: str, seed: int = 0, trace: str = "") -> Conversation:
         """A new conversation. `trace` is the id of the trajectory that it is about.
@@ -33,16 +70,110 @@ class Asker:
         session = self.model.session("judge", system=system, seed=seed)
         if self.budget is not None:
             session.budget = self.budget
-        return Conversation(session, self.sampling)
+        return Conversation(session, self)
+
+    async def ask(
+        self, session: Session, messages: Sequence[Message], tools: Sequence[Tool]
+    ) -> Completion:
+        """The next answer in a conversation."""
+        if self.cache is None:
+            return await self._of_model(session, messages, tools)
+        name = question(
+            self.model,
+            [*session.messages, *messages],
+            tools=tools,
+            sampling=self.sampling,
+            seed=session.seed,
+        )
+        async with self._once(name):
+            known = await asyncio.to_thread(self.cache.get, name)
+            if known is not None:
+                return await self._of_cache(session, messages, tools, known)
+            answer = await self._of_model(session, messages, tools)
+            await asyncio.to_thread(self.cache.put, name, self.model.name, answer)
+            return answer
+
+    async def _of_cache(
+        self,
+        session: Session,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        known: Completion,
+    ) -> Completion:
+        def given(session: Session, call: Call) -> Completion:
+            return replace(known, usage=Usage(calls=0, usd=0.0))  # paid before
+
+        session.on_ask = given
+        try:
+            await session.generate(messages, tools=tools, sampling=self.sampling)
+        finally:
+            session.on_ask = None
+        for tally in _counted.get():
+            tally.reused += 1
+            tally.saved = tally.saved + known.usage
+        return known
+
+    async def _of_model(
+        self, session: Session, messages: Sequence[Message], tools: Sequence[Tool]
+    ) -> Completion:
+        try:
+            answer = await self._paced(session, messages, tools)
+        except ModelError as error:
+            for tally in _counted.get():
+                tally.failed += 1
+                tally.usage = tally.usage + (error.usage or Usage(calls=0))
+            raise
+        for tally in _counted.get():
+            tally.asked += 1
+            tally.retries += max(answer.attempts - 1, 0)
+            tally.unpriced += answer.usage.usd is None
+            tally.usage = tally.usage + answer.usage
+        return answer
+
+    async def _paced(
+        self, session: Session, messages: Sequence[Message], tools: Sequence[Tool]
+    ) -> Completion:
+        if self.pace is None:
+            return await session.generate(messages, tools=tools, sampling=self.sampling)
+        pace = self.pace
+        async with pace.turn() as turn:
+            session.on_retry = lambda session, failure, wait: (
+                pace.overloaded(turn, failure.retry_after)
+                if failure.status in OVERLOADED or failure.retry_after
+                else None
+            )
+            try:
+                answer = await session.generate(messages, tools=tools, sampling=self.sampling)
+            except ModelError as error:
+                if error.status in OVERLOADED:
+                    pace.overloaded(turn)
+                raise
+            finally:
+                session.on_retry = None
+            pace.went_well()
+            return answer
+
+    @asynccontextmanager
+    async def _once(self, name: str) -> AsyncIterator[None]:
+        """While it is open, nobody else asks the question."""
+        lock, users = self._asking.get(name, (asyncio.Lock(), 0))
+        self._asking[name] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._asking.pop(name)
+            if users > 1:
+                self._asking[name] = lock, users - 1
 
 
 class Conversation:
     """One conversation: mostly one question, several where the judge uses tools."""
 
-    def __init__(self, session: Session, sampling: Sampling | None) -> None:
+    def __init__(self, session: Session, asker: Asker) -> None:
         self._session = session
-        self._sampling = sampling
+        self._asker = asker
 
     async def ask(self, *messages: Message, tools: Sequence[Tool] = ()) -> Completion:
-        """Add messages and ask. Raises what `Session.generate` raises."""
-        return await self._session.generate(messages, tools=tools, sampling=self._sampling)
+        """Add messages and ask. Raises what `Session.generate` raises, and `CacheError`."""
+        return await self._asker.ask(self._session, messages, tools)

@@ -1,0 +1,137 @@
+"""Answers that were given once and need not be paid for again: one small file an answer.
+
+Invariant: an answer is found again for exactly the question that it was given to. What a question
+is made of (the model and its server, the whole conversation, tools, sampling, the number of the
+sample) is hashed into the file's name, so nothing in the folder can go stale. A file is written
+whole or not at all, so a killed process loses only the answers that were still under way, and
+several processes may share a folder.
+
+The files hold what the model said, which quotes the trace; the question itself is not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from rolecraft._log import log
+from rolecraft.errors import RolecraftError
+from rolecraft.messages import Message, ToolCall
+from rolecraft.models.base import Completion, Model, Sampling, Tool
+from rolecraft.trajectories.events import Usage
+
+VERSION = 1
+"""Of the files. A change of the judge's prompt needs none: the prompt is part of the question."""
+
+
+class CacheError(RolecraftError):
+    """The folder of a cache cannot be written."""
+
+
+def question(
+    model: Model,
+    messages: Sequence[Message],
+    *,
+    tools: Sequence[Tool] = (),
+    sampling: Sampling | None = None,
+    seed: int = 0,
+) -> str:
+    """The name of a question: equal for equal questions, different for all others."""
+    asked = {
+        "version": VERSION,
+        "model": _identity(model),
+        "messages": [_said(message) for message in messages],
+        "tools": [asdict(tool) for tool in tools],
+        "sampling": None if sampling is None else asdict(sampling),
+        "seed": seed,
+    }
+    text = json.dumps(asked, sort_keys=True, default=repr)  # in ASCII, lone surrogates too
+    return blake2b(text.encode(), digest_size=20).hexdigest()
+
+
+def _identity(model: Model) -> dict[str, Any]:
+    """Who answers: two servers may have models of one name, and defaults of a model are asked."""
+    own = {name: getattr(model, name, None) for name in ("base_url", "extra", "sampling")}
+    return {"kind": type(model).__name__, "name": model.name, **own}
+
+
+def _said(message: Message) -> list[Any]:
+    metadata = dict(message.metadata or {})
+    calls = metadata.pop("tool_calls", None) or ()
+    return [message.role, message.content, [asdict(call) for call in calls], metadata]
+
+
+class AnswerCache:
+    """The answers in a folder, which is made when the first one is kept."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+
+    def get(self, name: str) -> Completion | None:
+        """The answer to a question; None if there is none, or its file cannot be read."""
+        path = self._path(name)
+        try:
+            return _read(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            log.warning("{}: not an answer, so the model is asked again: {}", path, error)
+            return None
+
+    def put(self, name: str, model: str, answer: Completion) -> None:
+        """Keep an answer. Raises `CacheError` if the disk refuses."""
+        path = self._path(name)
+        line = {
+            "version": VERSION,
+            "model": model,
+            "text": answer.text,
+            "reasoning": answer.reasoning,
+            "tool_calls": [asdict(call) for call in answer.tool_calls],
+            "finish_reason": answer.finish_reason,
+            "usage": asdict(answer.usage),
+            "attempts": answer.attempts,
+        }
+        temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(line), encoding="ascii")
+            os.replace(temporary, path)
+        except OSError as error:
+            raise CacheError(
+                f"The answer of {model!r} cannot be kept in `{self.folder}`: "
+                f"{error.strerror or error}. Name another folder, or ask without a cache."
+            ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.folder.glob("??/*.json"))
+
+    def __contains__(self, name: str) -> bool:
+        return self._path(name).is_file()
+
+    def _path(self, name: str) -> Path:
+        return self.folder / name[:2] / f"{name}.json"
+
+    def __repr__(self) -> str:
+        return f"AnswerCache({str(self.folder)!r})"
+
+
+def _read(line: dict[str, Any]) -> Completion:
+    if line["version"] != VERSION:
+        raise ValueError(f"version {line['version']!r}, this Rolecraft knows {VERSION}")
+    return Completion(
+        text=line["text"],
+        reasoning=line["reasoning"],
+        tool_calls=[ToolCall(**call) for call in line["tool_calls"]],
+        usage=Usage(**line["usage"]),
+        finish_reason=line["finish_reason"],
+        attempts=line["attempts"],
+    )
