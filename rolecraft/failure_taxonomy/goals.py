@@ -8,6 +8,13 @@
     {"signal": "tests.failed", "at_most": 0}      a signal reaches a bound (or "at_least")
 
 Anything else, a goal in words for instance, is for readers and judges: no detector uses it.
+
+`about["outcome"]` says how an environment measures whether the task was done, which no role sees:
+
+    {"signal": "answer.correct", "at_least": 1}   its last value is within the bounds
+    {"verify": "hidden tests"}                    the environment's own last check of it passes
+
+It names the measurement; the measured value stands in the events.
 """
 
 from __future__ import annotations
@@ -68,6 +75,32 @@ class Goal:
     def tells_when_met(self) -> bool:
         """True if events show when the goal is met; an answer alone does not."""
         return bool(self.verify or self.artifacts or self.signal)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the environment measures whether the task was done; unset: the header does not say."""
+
+    verify: str = ""
+    signal: str = ""
+    bounds: Bounds = Bounds()
+
+    @classmethod
+    def of(cls, about: dict[str, Any]) -> Outcome:
+        """The outcome in a header; else the signal of its goal, which is measured all the same."""
+        stated = about.get("outcome")
+        if not isinstance(stated, dict):
+            goal = Goal.of(about)
+            return cls(signal=goal.signal, bounds=goal.bounds)
+        return cls(_text(stated.get("verify")), _text(stated.get("signal")), Bounds.of(stated))
+
+
+def task_of(about: dict[str, Any]) -> str:
+    """The text of the task in a header, "" where there is none."""
+    task = about.get("task")
+    if isinstance(task, dict):
+        task = task.get("prompt")
+    return _text(task)
 
 
 def _text(value: object) -> str:

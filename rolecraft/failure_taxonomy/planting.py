@@ -17,18 +17,18 @@ and how often it saw what was not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from rolecraft.actions import Action
 from rolecraft.environments import Environment
 from rolecraft.errors import UsageError
 from rolecraft.failure_taxonomy.detectors import Detector
-from rolecraft.messages import ALL, USER, Message
+from rolecraft.messages import ALL, FINISH, USER, Message
 from rolecraft.roles import Role
-from rolecraft.trajectories.events import Artifact, Event, StopReason
+from rolecraft.trajectories.events import Artifact, Event, EventKind, StopReason
 from rolecraft.trajectories.trajectory import Trajectory
 
 
@@ -84,20 +84,36 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """Any other event of the role: a `thought`, a `model_call`, a `truncate`."""
+
+    kind: EventKind
+    content: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def do(self, role: Role) -> None:
+        role._write(Event(self.kind, content=self.content, data=self.data, cause=role._cause()))
+
+
+Deed: TypeAlias = Use | Make | Check | Swap | Note
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One action of a role, or (with `role="user"`) something the user says.
 
     `says=None`: nothing is said, so only the same role can go on. `together`: in the same round
-    as the turn before it.
+    as the turn before it. `finishes`: what is said asks the environment to end the run.
     """
 
     role: str
     action: str = "Work"
-    does: Sequence[Use | Make | Check | Swap] = ()
+    does: Sequence[Deed] = ()
     says: str | None = None
     to: str = ALL
     fields: dict[str, Any] = field(default_factory=dict)
     together: bool = False
+    finishes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +137,13 @@ class Script:
     stop: StopReason | None = "idle"
     silent: Sequence[str] = ()
     """Roles that are there and never have a turn."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """More for the header: a task, an outcome."""
+    may: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The names of a role's actions, as the header lists them."""
+    described: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """What the header says of a role besides: `profile`, `constraints`, …"""
+    may_finish: Sequence[str] | None = None
 
     async def play(self) -> Trajectory:
         """Play it; the trajectory. Raises `UsageError` if a turn could not be played."""
@@ -136,14 +159,17 @@ class Planted(Action):
         turn = player.turn
         for deed in turn.does:
             deed.do(player)
-        return None if turn.says is None else Message(turn.says, player.name, send_to=turn.to)
+        if turn.says is None:
+            return None
+        kind = FINISH if turn.finishes else ""
+        return Message(turn.says, player.name, cause_by=kind, send_to=turn.to)
 
 
 class Player(Role):
     """A role that plays its turns of a script."""
 
     actions = (Planted,)
-    watch = (Planted, USER)
+    watch = (Planted, USER, FINISH)
     stage: Any = None
     turn: Any = None
 
@@ -168,11 +194,16 @@ class _Stage:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        about = {"goal": script.goal, "constraints": script.constraints}
-        self.env = Environment(about={name: value for name, value in about.items() if value})
+        about = {**script.about, "goal": script.goal, "constraints": script.constraints}
+        self.env = Environment(
+            about={name: value for name, value in about.items() if value},
+            may_finish=script.may_finish,
+        )
         cast = [turn.role for turn in script.turns if turn.role != USER]
         for name in dict.fromkeys([*cast, *script.silent]):
-            self.env.add_role(Player(name=name, stage=self))
+            listed = [Planted(name=action) for action in script.may.get(name, ("Planted",))]
+            said = script.described.get(name, {})
+            self.env.add_role(Player(name=name, stage=self, actions=listed, **said))
         self.left: list[Turn] = []
         self.groups: list[list[Turn]] = []
         self.round = -1

@@ -36,6 +36,7 @@ class DebateEnvironment(TaskEnvironment):
         super().__init__(task, roles, **options)
         self.answer: str = task.data["answer"]
         self.about.setdefault("goal", {"answer": True})
+        self.about.setdefault("outcome", {"signal": "debate.correct", "at_least": 1})
 
     async def grade(self) -> list[Signal]:
         final = self._final()

@@ -32,6 +32,7 @@ class MathsEnvironment(TaskEnvironment):
             raise UnknownName("Role", answers, self.roles)
         self.answers = answers
         self.about.setdefault("goal", {"answer": answers})
+        self.about.setdefault("outcome", {"signal": "answer.correct", "at_least": 1})
 
     async def grade(self) -> list[Signal]:
         said = self._answer()

@@ -42,6 +42,7 @@ class ProgramEnvironment(TaskEnvironment):
         super().__init__(task, roles, **options)
         self.sandbox = sandbox or Bubblewrap()
         self.about.setdefault("goal", {"artifacts": [ENTRY_POINT]})
+        self.about.setdefault("outcome", {"signal": "tests.failed", "at_most": 0})
 
     @property
     def files(self) -> dict[str, str]:

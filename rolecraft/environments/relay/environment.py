@@ -38,6 +38,7 @@ class RelayEnvironment(TaskEnvironment):
         self.asked: str = task.data["asked"]
         self.offset: int = task.data["offset"]
         self.about.setdefault("goal", {"answer": "executor"})
+        self.about.setdefault("outcome", {"signal": "relay.correct", "at_least": 1})
         self.about.setdefault("constraints", [CONSTRAINT])
 
     async def play(self) -> StopReason:

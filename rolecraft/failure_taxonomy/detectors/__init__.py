@@ -7,12 +7,14 @@ from rolecraft.failure_taxonomy.detectors.repeated_text import Diagnostic, repea
 from rolecraft.failure_taxonomy.detectors.repetition import Repetition
 from rolecraft.failure_taxonomy.detectors.termination import TerminationUnaware
 from rolecraft.failure_taxonomy.detectors.verification import VerificationAbsent
+from rolecraft.failure_taxonomy.detectors.weak import WeakVerification
 
 DETECTORS: tuple[Detector, ...] = (
     Repetition(),
     TerminationUnaware(),
     PrematureEnd(),
     VerificationAbsent(),
+    WeakVerification(),
     Constraints(),
 )
 """The detectors that `annotate` runs unless it is told otherwise."""
@@ -26,5 +28,6 @@ __all__ = [
     "Repetition",
     "TerminationUnaware",
     "VerificationAbsent",
+    "WeakVerification",
     "repeated_text",
 ]
