@@ -15,7 +15,8 @@ from dataclasses import replace
 from rolecraft.failure_taxonomy.modes import get_mode
 from rolecraft.trajectories.events import Event, EventKind, FailureFinding
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+"""A value as the journal has it."""
 
 _DATA: dict[EventKind, tuple[str, ...]] = {
     "action": ("action", "fields"),
@@ -42,12 +43,12 @@ def quotable(event: Event) -> str:
 
 def _deed(event: Event) -> list[str]:
     lines = [
-        f"{_encode(key)}:{_encode(event.data[key])}"
+        f"{encode(key)}:{encode(event.data[key])}"
         for key in _DATA.get(event.kind, ())
         if key in event.data
     ]
     if event.artifact is not None:
-        lines.append(f'"name":{_encode(event.artifact.name)}')
+        lines.append(f'"name":{encode(event.artifact.name)}')
     return lines
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecraft.failure_taxonomy.codes import MAST_V3
 from rolecraft.failure_taxonomy.detectors import Diagnostic
-from rolecraft.failure_taxonomy.judging.judge import Opinion
+from rolecraft.failure_taxonomy.judging.opinion import Opinion
 from rolecraft.failure_taxonomy.modes import MODES
 from rolecraft.trajectories.events import FailureFinding
 
@@ -68,9 +68,10 @@ class Report:
         """The report as plain data, with the fields of `rolecraft annotate --json`.
 
         `judged` maps the decided modes to what decided them. A finding has the mode's concept id
-        and its code, with the name of the code's system.
+        and its code, with the name of the code's system. `judge` says how a judge was asked, what
+        it was told and how far it is trusted, where one was.
         """
-        return {
+        line: dict[str, Any] = {
             "trace": self.trace,
             "format": self.format,
             "judged": {mode: list(sources) for mode, sources in self.judged.items()},
@@ -89,6 +90,9 @@ class Report:
                 for finding in self.findings
             ],
         }
+        if self.opinion is not None:
+            line["judge"] = self.opinion.to_dict()
+        return line
 
     def to_json(self) -> str:
         """`to_dict` as one line of JSON."""
@@ -112,7 +116,7 @@ class Report:
             for reason, modes in _grouped(self.unjudged).items()
         ]
         if self.opinion is not None:
-            lines.append(f"  {_about(self.opinion)}")
+            lines += [f"  {line}" for line in self.opinion.summary().splitlines()]
         if self.diagnostics:
             count = len(self.diagnostics)
             texts = "text was" if count == 1 else "texts were"
@@ -147,12 +151,3 @@ def _where(finding: FailureFinding) -> str:
     where = f" at event {events}" if len(finding.events) == 1 else f" at events {events}"
     by = f", by {finding.role!r}" if finding.role else ""
     return f"{where}{by}: {finding.quote!r}" if finding.quote else f"{where}{by}"
-
-
-def _about(opinion: Opinion) -> str:
-    dropped = len(opinion.dropped)
-    return (
-        f"judge {opinion.model}: {opinion.usage.calls} calls for {opinion.windows} windows, "
-        f"{opinion.coverage:.0%} of the text covered, {dropped} findings dropped for their "
-        f"evidence; how far this model agrees with people is unmeasured"
-    )

@@ -2,19 +2,30 @@
 
 Invariant: every event a judge may see is in at least one window, whole or in numbered pieces;
 nothing is cut off. What it may not see is decided here: measured signals, what the environment
-verified, and every field of header and events that is not on a list of allowed ones.
+verified, and every field of header and events that is not on a list of allowed ones. Whoever asks
+for outcomes gets them in one piece of the preamble, apart from the events, never with labels of
+failures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rolecraft.errors import UsageError
-from rolecraft.failure_taxonomy.evidence import quotable
+from rolecraft.failure_taxonomy.evidence import encode, quotable
 from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView
 from rolecraft.trajectories.events import Event
+
+_OUTCOMES = frozenset(
+    (
+        *("answer", "correct", "correct_answer", "expected_answer", "final_score"),
+        *("ground_truth", "groundtruth", "is_correct", "is_corrected", "outcome", "passed"),
+        *("resolved", "reward", "score", "solved", "status", "success", "task_completed"),
+    )
+)
+"""What of `about["labels"]` says how a run ended. All else there says who failed, and how."""
 
 _OF_A_ROLE = ("profile", "goal", "constraints", "desc", "system", "actions")
 """What of a role's description a judge sees."""
@@ -59,19 +70,20 @@ class Window:
         return "\n\n".join(f"{marker} {piece.head}\n{piece.text}" for piece in self.pieces)
 
 
-def windows(view: TraceView, *, size: int, overlap: int) -> list[Window]:
+def windows(view: TraceView, *, size: int, overlap: int, outcome: bool = False) -> list[Window]:
     """Split what a judge may see into windows of about `size` characters.
 
     Each begins at least `overlap` characters before the end of the one before it. Task, roles and
     constraints open every window; where they fill more than a quarter of one, the first only.
+    `outcome` adds to them what was measured of the run's success.
     """
     if size < 1000 or not 0 <= overlap <= size // 2:
         raise UsageError(
             f"A window wants at least 1000 characters and an overlap of at most half of that, "
             f"got `window={size!r}`, `overlap={overlap!r}`."
         )
-    preamble = tuple(_split(_preamble(view), size, overlap))
-    pieces = list(_split(map(_whole, visible(view)), size, overlap))
+    preamble = tuple(_split(preamble_of(view, outcome=outcome), size, overlap))
+    pieces = list(_split(map(whole, visible(view)), size, overlap))
     if 4 * sum(piece.size for piece in preamble) > size:
         pieces, preamble = [*preamble, *pieces], ()
     made: list[Window] = []
@@ -115,11 +127,17 @@ def visible(view: TraceView) -> Iterator[Event]:
             yield event
 
 
-def _whole(event: Event) -> Piece:
+def head_of(event: Event) -> str:
+    """The line that begins an event: number, kind, who, to whom."""
     head = f"event {event.seq}: {event.kind}, {event.role or 'nobody'}"
     if event.to:
         head += f" to {', '.join(event.to)}"
-    return Piece(" ".join(head.split()), quotable(event), event)
+    return " ".join(head.split())
+
+
+def whole(event: Event) -> Piece:
+    """An event in one piece."""
+    return Piece(head_of(event), quotable(event), event)
 
 
 def _split(pieces: Iterable[Piece], size: int, overlap: int) -> Iterator[Piece]:
@@ -134,7 +152,7 @@ def _split(pieces: Iterable[Piece], size: int, overlap: int) -> Iterator[Piece]:
             yield Piece(head, piece.text[at : at + size], piece.event)
 
 
-def _preamble(view: TraceView) -> Iterator[Piece]:
+def preamble_of(view: TraceView, *, outcome: bool = False) -> Iterator[Piece]:
     """Task, roles and constraints, from the header's fields that are known to hold no label."""
     task = view.about.get("task")
     prompt = task.get("prompt") if isinstance(task, dict) else task
@@ -145,6 +163,23 @@ def _preamble(view: TraceView) -> Iterator[Piece]:
         yield Piece(" ".join(f"role {role.get('name')}".split()), "\n".join(described))
     for text in _constraints(view.about.get("constraints")):
         yield Piece("constraint", text)
+    if outcome and (measured := list(_outcome(view))):
+        yield Piece("outcome, as it was measured", "\n".join(measured))
+
+
+def _outcome(view: TraceView) -> Iterator[str]:
+    labels = view.about.get("labels")
+    for key, value in labels.items() if isinstance(labels, Mapping) else ():
+        if str(key).lower() in _OUTCOMES:
+            yield f"{key}: {encode(value)}"
+    for event in view.events:
+        data = event.data
+        if event.kind == "signal":
+            unit = data.get("unit") or ""
+            yield f"{data.get('name')}: {encode(data.get('value'))} {unit}".strip()
+        elif event.kind == "verify" and event.role in OUTSIDE:
+            said = [f"{data.get('target') or 'check'}: passed {encode(data.get('passed'))}"]
+            yield "; ".join([*said, *([event.content] if event.content else [])])
 
 
 def _constraints(listed: Any) -> Iterator[str]:

@@ -14,7 +14,8 @@ import pytest
 
 from rolecraft.failure_taxonomy import MODES
 from rolecraft.failure_taxonomy.judging.answers import Answer, read_answer
-from rolecraft.failure_taxonomy.judging.prompt import write_prompt
+from rolecraft.failure_taxonomy.judging.prompt import write_record, write_system
+from rolecraft.failure_taxonomy.windows import Piece
 from rolecraft.models import Completion
 
 MARKER = "c0ffee"
@@ -42,7 +43,9 @@ PRESENT = {
     "confidence": 0.7,
     "reason": "listed twice",
 }
-PROMPT = write_prompt(list(MODES.values()), f"{MARKER} event 0: message, ada\nhi", marker=MARKER)
+PIECES = [Piece("event 0: message, ada", "hi")]
+SYSTEM = write_system(list(MODES.values()), marker=MARKER, shots=5)
+PROMPT = SYSTEM + "\n" + write_record(list(MODES.values()), PIECES, marker=MARKER)
 
 NO_ANSWERS: dict[str, Any] = {
     # the table of known misreadings

@@ -67,7 +67,9 @@ async def test_definitions_come_first_then_the_fenced_trace_then_the_question(
     model = says()
     await Judge(model).judge(talk)
     (call,) = model.calls
-    prompt = call.messages[-1].content
+    system, question = call.messages
+    assert system.role == "system"
+    prompt = system.content + question.content
     places = [
         prompt.index(MODES["reset"].near_miss),
         prompt.index('"diagnosis"'),
@@ -78,10 +80,21 @@ async def test_definitions_come_first_then_the_fenced_trace_then_the_question(
     assert prompt.index('"diagnosis"') < prompt.index('"findings"')
 
 
+async def test_what_is_the_same_for_all_traces_comes_first_so_that_providers_can_cache_it(
+    trace: Make, says: Says
+) -> None:
+    model = says()
+    for text in ("one trace", "another"):
+        await Judge(model, shots=2).judge(trace(Event("message", role="ada", content=text)))
+    first, second = (call.messages[0].content for call in model.calls)
+    shared = next(at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
+    assert shared > 0.95 * len(first)
+
+
 async def test_only_the_modes_asked_about_are_described(talk: Trajectory, says: Says) -> None:
     model = says()
     opinion = await Judge(model).judge(talk, modes=["reset", "derailment"])
-    prompt = model.calls[0].messages[-1].content
+    prompt = model.calls[0].messages[0].content
     assert MODES["reset"].definition in prompt
     assert MODES["repetition"].definition not in prompt
     assert [finding.mode for finding in opinion.findings] == ["reset", "derailment"]
@@ -403,7 +416,7 @@ async def test_that_something_is_missing_is_only_seen_from_the_end(trace: Make) 
     trajectory = long_trace(trace, 30_000, {})
 
     async def verdict(*verdicts: str) -> str:
-        judge = Judge(windowed(*verdicts), window=20_000)
+        judge = Judge(windowed(*verdicts), window=20_000, search=False)
         (finding,) = (await judge.judge(trajectory, modes=["verification.absent"])).findings
         return finding.verdict
 

@@ -1,10 +1,23 @@
 """The judge: a model that is asked about failure modes, and what it is believed.
 
-`prompt` says what it is asked, `asking` asks it, `answers` reads what it answers, `judge` puts
-the parts together.
+`prompt` says what it is asked (`examples`: the few-shot part, `defused`: what a chat template
+could misread), `asking` asks it, `answers` reads what it answers, `checking` holds its evidence
+against the trace, `reading` takes it through the windows of a trace and `searching` through the
+whole, `merging` makes one verdict of many, `judge` puts the parts together into an `opinion`.
 """
 
 from rolecraft.failure_taxonomy.judging.asking import Asker, Conversation
-from rolecraft.failure_taxonomy.judging.judge import Judge, Opinion
+from rolecraft.failure_taxonomy.judging.judge import VARIANTS, Grouping, Judge
+from rolecraft.failure_taxonomy.judging.measured import Measured, read_measured
+from rolecraft.failure_taxonomy.judging.opinion import Opinion
 
-__all__ = ["Asker", "Conversation", "Judge", "Opinion"]
+__all__ = [
+    "VARIANTS",
+    "Asker",
+    "Conversation",
+    "Grouping",
+    "Judge",
+    "Measured",
+    "Opinion",
+    "read_measured",
+]

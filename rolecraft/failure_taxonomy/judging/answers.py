@@ -3,7 +3,8 @@
 Whatever is not an answer in the asked form (nothing, a refusal, a cut-off or withheld text, an
 echo of the prompt or of the trace, bare codes, yes/no lists, broken JSON) leaves every mode
 `unknown`; a mode that is missing, answered twice in contrary ways or in a row that does not
-validate is `unknown` by itself. An answer in codes, `{"1.1": true}`, is one of these: codes mean
+validate is `unknown` by itself. Nothing is repaired or guessed: a repaired answer says what the
+repair says. An answer in codes, `{"1.1": true}`, is one of these: codes mean
 different modes in different versions, and there is no evidence in it that could be checked.
 """
 
@@ -28,12 +29,22 @@ class Answer:
 
     rows: dict[str, list[FailureFinding] | str] = field(default_factory=dict)
     diagnosis: str = ""
+    digest: str = ""
+    """Notes for whoever reads the next part of the trace."""
     strays: list[str] = field(default_factory=list)
     """What the rows are about that no asked mode has."""
 
+    fault: str = ""
+    """Why it is no answer at all; "" if it is one."""
+
+    @property
+    def answered(self) -> int:
+        """How many modes it says something about."""
+        return sum(not isinstance(rows, str) for rows in self.rows.values())
+
     @property
     def usable(self) -> bool:
-        return any(not isinstance(rows, str) for rows in self.rows.values())
+        return self.answered > 0
 
 
 class _NoAnswer(Exception):
@@ -63,13 +74,16 @@ def read_answer(
         else:
             strays.append(str(mode))
     settled = {mode: _settle(said) for mode, said in by_mode.items()}
-    return Answer(settled, diagnosis.strip(), strays)
+    digest = found.get("digest")
+    return Answer(
+        settled, diagnosis.strip(), digest.strip() if isinstance(digest, str) else "", strays
+    )
 
 
 def no_answer(asked: Sequence[str], reason: str) -> Answer:
     """An answer that says nothing about any mode."""
     rows: dict[str, list[FailureFinding] | str] = dict.fromkeys(asked, reason)
-    return Answer(rows)
+    return Answer(rows, fault=reason)
 
 
 def _settle(rows: list[FailureFinding | str]) -> list[FailureFinding] | str:
@@ -137,6 +151,8 @@ def _find(completion: Completion, marker: str) -> dict[str, Any]:
         raise _NoAnswer("the answer was cut off at the token limit")
     if completion.finish_reason == "content_filter":
         raise _NoAnswer("the answer was withheld by the provider")
+    if completion.tool_calls:
+        raise _NoAnswer("the model asked for a tool instead of answering")
     text = completion.text
     if not isinstance(text, str) or not text.strip():
         raise _NoAnswer("the answer is empty")
@@ -187,7 +203,8 @@ def _objects(text: str, marker: str) -> Iterator[dict[str, Any]]:
 _TABLE = re.compile(r"\{\s*[\"'{}]")
 """How a table begins that is written in JSON, or nearly."""
 
-_BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+_BRACES = re.compile(r'\\.|["{}]', re.DOTALL)
+"""What tells where an object ends. One pass over a text, whatever it holds."""
 
 
 def _closing(text: str, start: int) -> int:
@@ -195,11 +212,15 @@ def _closing(text: str, start: int) -> int:
 
     Raises `_NoAnswer` if it is not: the text was cut off.
     """
-    depth = 0
+    depth, quoted = 0, False
     for found in _BRACES.finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(found.group(), 0)
-        if depth == 0 and found.group() == "}":
-            return found.end()
+        mark = found.group()
+        if mark == '"':
+            quoted = not quoted
+        elif not quoted:
+            depth += {"{": 1, "}": -1}.get(mark, 0)
+            if depth == 0:
+                return found.end()
     raise _NoAnswer("the text ends within an open brace")
 
 

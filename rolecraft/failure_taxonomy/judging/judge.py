@@ -6,51 +6,55 @@ with evidence that is really in the trace; everything else is `unknown`, with th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
 
-from rolecraft.errors import BadModelResponse, ModelUnavailable
-from rolecraft.failure_taxonomy.evidence import verified
-from rolecraft.failure_taxonomy.judging.answers import Answer, no_answer, read_answer
+from rolecraft.errors import UsageError
 from rolecraft.failure_taxonomy.judging.asking import Asker
-from rolecraft.failure_taxonomy.judging.prompt import SYSTEM, make_marker, write_prompt
-from rolecraft.failure_taxonomy.modes import MODES, get_mode
+from rolecraft.failure_taxonomy.judging.examples import EXAMPLES
+from rolecraft.failure_taxonomy.judging.measured import Measured, read_measured
+from rolecraft.failure_taxonomy.judging.merging import of_samples
+from rolecraft.failure_taxonomy.judging.opinion import Opinion
+from rolecraft.failure_taxonomy.judging.reading import Reader, Reading, Record
+from rolecraft.failure_taxonomy.modes import MODES, Mode, get_mode
 from rolecraft.failure_taxonomy.view import TraceView
-from rolecraft.failure_taxonomy.windows import Window, windows
-from rolecraft.messages import Message
+from rolecraft.failure_taxonomy.windows import preamble_of, visible, windows
 from rolecraft.models.base import Model, Sampling
 from rolecraft.models.budget import Budget
-from rolecraft.trajectories.events import FailureFinding, Usage
 from rolecraft.trajectories.trajectory import Trajectory
 
 WINDOW = 300_000
 """Characters of trace that one call gets: some 75,000 to 100,000 tokens of English or code."""
 OVERLAP = 20_000
 
+Grouping = Literal[
+    "all",  # all modes in one call
+    "category",  # a call for the modes of each category
+    "mode",  # a call for each mode
+]
 
-@dataclass(slots=True)
-class Opinion:
-    """What a judge said about one trajectory."""
-
-    model: str
-    findings: list[FailureFinding] = field(default_factory=list)
-    """At least one for every mode that was asked about."""
-    dropped: list[str] = field(default_factory=list)
-    """Why findings were not accepted, one line for each."""
-    diagnoses: list[str] = field(default_factory=list)
-    """The judge's own words, one text a window."""
-    windows: int = 0
-    coverage: float = 0.0
-    """Share of the trace's text, in [0, 1], about which a usable answer was given."""
-    usage: Usage = field(default_factory=lambda: Usage(calls=0))
+VARIANTS = {"zero-shot": 0, "few-shot": len(EXAMPLES)}
+"""`shots` by the name of the variant."""
 
 
 class Judge:
     """Asks `model` (a `Model` or its name) about failure modes.
 
     `window` and `overlap` are in characters: a trace that is longer than one window is judged in
-    several that overlap. `seed` makes the fence's marker, and sampling where the model supports
-    it, repeatable.
+    several that overlap, and then, with `search`, once more as a whole by a judge with tools, for
+    the modes that only the whole shows. `shots` worked examples are shown before the trace
+    (`VARIANTS` has the numbers by name).
+
+    With `samples` above 1 everything is asked so often, a verdict needs the share `agree` of the
+    samples, above one half, and becomes `unknown` without it; a finding's confidence is then the
+    share that has its verdict, where it is the model's own claim otherwise.
+
+    `judge_sees_outcome` tells the judge how the run ended; every finding's source then says so.
+    `agreement` is how far such a judge was measured to agree with people, or a file of it.
+    `seed` makes the fence's marker, and sampling where the model supports it, repeatable. `asker`
+    makes the calls (cache, pace), with its own `sampling` and `budget`.
     """
 
     def __init__(
@@ -59,6 +63,13 @@ class Judge:
         *,
         window: int = WINDOW,
         overlap: int | None = None,
+        grouping: Grouping = "all",
+        shots: int = 0,
+        samples: int = 1,
+        agree: float = 0.6,
+        search: bool = True,
+        judge_sees_outcome: bool = False,
+        agreement: Measured | Path | str | None = None,
         sampling: Sampling | None = None,
         seed: int = 0,
         budget: Budget | None = None,
@@ -68,114 +79,155 @@ class Judge:
             from rolecraft.models.resolve import resolve_model
 
             model = resolve_model(model)
+        if grouping not in get_args(Grouping):
+            raise UsageError(f"`grouping` is one of {get_args(Grouping)}, not {grouping!r}.")
+        if not 0 <= shots <= len(EXAMPLES):
+            raise UsageError(f"`shots` is a number from 0 to {len(EXAMPLES)}, not {shots!r}.")
+        if samples < 1 or not 0.5 < agree <= 1:
+            raise UsageError(
+                f"A judge takes at least one sample, of which more than half have to agree; got "
+                f"`samples={samples!r}`, `agree={agree!r}` (a share)."
+            )
         self.model = model
         self.window = window
         self.overlap = min(OVERLAP, window // 4) if overlap is None else overlap
+        self.grouping: Grouping = grouping
+        self.shots = shots
+        self.samples = samples
+        self.agree = agree
+        self.search = search
+        self.sees_outcome = judge_sees_outcome
         self.asker = asker or Asker(model, sampling=sampling, budget=budget)
         self.seed = seed
+        sampled = self.asker.sampling
+        if samples > 1 and sampled is not None and sampled.temperature == 0:
+            raise UsageError(
+                f"`samples={samples}` at temperature 0 are one answer {samples} times. "
+                f"Leave the temperature out, or take one sample."
+            )
+        self.agreement = self._measured(agreement)
 
     @property
     def source(self) -> str:
         """What findings of this judge name as their source."""
-        return f"judge:{self.model.name}"
+        return f"judge:{self.model.name}{'+outcome' if self.sees_outcome else ''}"
 
     async def judge(
         self, trace: Trajectory | TraceView, *, modes: Sequence[str] | None = None
     ) -> Opinion:
-        """Ask about `modes` (concept ids; by default every known one), one call a window.
+        """Ask about `modes` (concept ids; by default every known one).
 
-        A model that cannot be reached or that answers nonsense leaves the modes `unknown`. Raises
+        One call for each window, group of modes and sample: one call for a trace that fits. A
+        model that cannot be reached or that answers nonsense leaves the modes `unknown`. Raises
         `UnknownName` for an unknown mode, `LimitReached` when a budget is used up, and the errors
         of a model that is set up wrongly (`MissingKey`).
         """
-        asked = list(MODES) if modes is None else [get_mode(mode).id for mode in modes]
-        opinion = Opinion(self.model.name)
+        asked = [get_mode(mode) for mode in dict.fromkeys(MODES if modes is None else modes)]
+        opinion = self._opinion()
         if not asked:
             return opinion
-        view = TraceView.of(trace)
-        parts = windows(view, size=self.window, overlap=self.overlap)
-        answers: list[Answer] = []
-        covered = 0
-        for number, part in enumerate(parts, start=1):
-            answer = await self._ask(part, asked, number, len(parts), opinion)
-            answers.append(answer)
-            if answer.usable:
-                covered += part.covers
-                opinion.diagnoses.append(answer.diagnosis)
-        opinion.windows = len(parts)
-        opinion.coverage = covered / max(sum(part.covers for part in parts), 1)
+        record = await asyncio.to_thread(self._record, TraceView.of(trace))
+        groups = _grouped(asked, self.grouping)
+        readings = await _together(
+            self._read(record, group, sample) for sample in range(self.samples) for group in groups
+        )
+        by_sample = [readings[at : at + len(groups)] for at in range(0, len(readings), len(groups))]
         for mode in asked:
-            opinion.findings += self._merge(mode, [answer.rows[mode] for answer in answers])
+            said = [
+                reading.rows[mode.id]
+                for sample in by_sample
+                for reading in sample
+                if mode.id in reading.rows
+            ]
+            rows, votes = of_samples(mode.id, said, agree=self.agree, source=self.source)
+            opinion.findings += rows
+            opinion.votes[mode.id] = votes
+        _account(opinion, readings, record)
         return opinion
 
-    async def _ask(
-        self, part: Window, asked: Sequence[str], number: int, parts: int, opinion: Opinion
-    ) -> Answer:
-        """One call: the answer with its evidence checked."""
-        marker = make_marker(part.text(""), self.seed)
-        prompt = write_prompt(
-            [get_mode(mode) for mode in asked],
-            part.text(marker),
-            marker=marker,
-            part=number,
-            parts=parts,
+    def _record(self, view: TraceView) -> Record:
+        outcome = self.sees_outcome
+        return Record(
+            view=view,
+            windows=tuple(windows(view, size=self.window, overlap=self.overlap, outcome=outcome)),
+            preamble=tuple(preamble_of(view, outcome=outcome)),
+            events={event.seq: event for event in visible(view)},
+            seed=self.seed,
         )
-        conversation = self.asker.open(system=SYSTEM, seed=self.seed)
-        try:
-            completion = await conversation.ask(Message(prompt))
-        except (ModelUnavailable, BadModelResponse) as error:
-            return no_answer(asked, f"the model gave no answer: {error}")
-        opinion.usage = opinion.usage + completion.usage
-        answer = read_answer(completion, marker=marker, asked=asked, source=self.source)
-        opinion.dropped += [
-            f"a row about {mode!r}, which was not asked for" for mode in answer.strays
-        ]
-        for mode, rows in answer.rows.items():
-            if not isinstance(rows, str):
-                answer.rows[mode] = self._checked(rows, part, opinion)
-        return answer
 
-    def _checked(
-        self, rows: list[FailureFinding], part: Window, opinion: Opinion
-    ) -> list[FailureFinding] | str:
-        """The rows whose evidence holds; why there is none if all of it was made up."""
-        kept: list[FailureFinding] = []
-        faults: list[str] = []
+    async def _read(self, record: Record, modes: Sequence[Mode], sample: int) -> Reading:
+        reader = Reader(
+            self.asker,
+            record,
+            modes,
+            seed=self.seed + sample * _FAR,
+            source=self.source,
+            shots=self.shots,
+            search=self.search,
+        )
+        return await reader.read()
+
+    def _opinion(self) -> Opinion:
+        return Opinion(
+            self.model.name,
+            shots=self.shots,
+            grouping=self.grouping,
+            samples=self.samples,
+            agree=self.agree if self.samples > 1 else 1.0,
+            sees_outcome=self.sees_outcome,
+            agreement=self.agreement,
+        )
+
+    def _measured(self, given: Measured | Path | str | None) -> Measured | None:
+        """The agreement that was measured of this judge. Raises `UsageError` for another's."""
+        if given is None:
+            return None
+        rows = [given] if isinstance(given, Measured) else read_measured(given)
+        variant = "few-shot" if self.shots else "zero-shot"
+        name = self.model.name
         for row in rows:
-            result = verified(row, part.events, shown=part.shown)
-            if isinstance(result, str):
-                faults.append(result)
-                opinion.dropped.append(f"the finding `{row.mode}` {result}")
-            else:
-                kept.append(result)
-        return kept or f"the evidence was dropped: the finding {faults[0]}"
-
-    def _merge(self, mode: str, said: Sequence[list[FailureFinding] | str]) -> list[FailureFinding]:
-        """One mode over all windows.
-
-        A failure seen in one window is in the trace. That something is missing from the whole
-        trace is only seen from its end, and any window that saw the thing speaks against it.
-        """
-        rows = [row for part in said if not isinstance(part, str) for row in part]
-        present = [row for row in rows if row.verdict == "present"]
-        if present and get_mode(mode).absence and len(said) > 1:
-            seen = any(row.verdict == "absent" for row in rows)
-            at_end = said[-1]
-            if seen or isinstance(at_end, str) or at_end[0].verdict != "present":
-                return [self._unknown(mode, "the windows of a long trace disagree")]
-            present = at_end
-        if present:
-            return _distinct(present)
-        if all(not isinstance(part, str) and part[0].verdict == "absent" for part in said):
-            return [replace(rows[0], events=(), role="", quote="")]
-        reasons = [part if isinstance(part, str) else part[0].reason for part in said]
-        return [self._unknown(mode, next(filter(None, reasons), "the judge could not tell"))]
-
-    def _unknown(self, mode: str, reason: str) -> FailureFinding:
-        return FailureFinding(mode, "unknown", source=self.source, reason=reason)
+            if row.is_of(name, variant, sees_outcome=self.sees_outcome):
+                return row
+        told = "told" if self.sees_outcome else "not told"
+        raise UsageError(
+            f"`agreement` holds nothing that was measured of {name!r}, {variant}, {told} the "
+            f"outcome; it is about {sorted({row.model for row in rows})!r}. Agreement of one judge "
+            f"says nothing about another: measure this one, or leave `agreement` out."
+        )
 
 
-def _distinct(rows: list[FailureFinding]) -> list[FailureFinding]:
-    """Without what two windows saw in their overlap; in the order of events."""
-    distinct = {(row.events[0], row.role): row for row in reversed(rows)}
-    return sorted(distinct.values(), key=lambda row: row.events)
+_FAR = 1_000_003
+"""Between the seeds of two samples, so that those of neighbouring seeds do not meet."""
+
+
+def _grouped(modes: Sequence[Mode], grouping: Grouping) -> list[list[Mode]]:
+    groups: dict[str, list[Mode]] = {}
+    for mode in modes:
+        key = {"all": "", "category": mode.category.value, "mode": mode.id}[grouping]
+        groups.setdefault(key, []).append(mode)
+    return list(groups.values())
+
+
+async def _together(readings: Iterable[Coroutine[Any, Any, Reading]]) -> list[Reading]:
+    """All of them at once. If one fails, the others are stopped before its error comes out."""
+    tasks = [asyncio.ensure_future(reading) for reading in readings]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _account(opinion: Opinion, readings: Sequence[Reading], record: Record) -> None:
+    total = max(sum(window.covers for window in record.windows), 1)
+    weights = [len(reading.rows) for reading in readings]
+    covered = sum(w * reading.covered for w, reading in zip(weights, readings, strict=True))
+    opinion.windows = len(record.windows)
+    opinion.coverage = covered / (total * sum(weights))
+    for reading in readings:
+        opinion.dropped += reading.dropped
+        opinion.diagnoses += reading.diagnoses
+        opinion.usage = opinion.usage + reading.usage
+    notes = dict.fromkeys(note for reading in readings for note in reading.notes)
+    opinion.notes += notes

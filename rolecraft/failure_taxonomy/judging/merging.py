@@ -1,0 +1,140 @@
+"""One verdict for each mode, out of several windows, and then out of several samples.
+
+Invariant: nothing is made `absent` by a lack of answers. A mode is absent only if everybody who
+was asked about it, for every part of the trace, said so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TypeAlias
+
+from rolecraft.failure_taxonomy.modes import get_mode
+from rolecraft.trajectories.events import FailureFinding
+
+Said: TypeAlias = list[FailureFinding] | str
+"""What an answer says about a mode: findings of one verdict, or why it says nothing."""
+
+WHOLE = frozenset({"history_loss", "termination_unaware", "reset"})
+"""Modes, beside those that are an absence, which only the whole of a trace shows for certain."""
+
+
+def is_global(mode: str) -> bool:
+    """True for a mode that a window of a long trace can only guess at."""
+    return mode in WHOLE or get_mode(mode).absence
+
+
+def verdict_of(said: Said) -> str:
+    return "unknown" if isinstance(said, str) else said[0].verdict
+
+
+def rows_of(said: Iterable[Said], verdict: str) -> list[FailureFinding]:
+    """All findings with this verdict."""
+    return [
+        row
+        for part in said
+        if not isinstance(part, str) and part[0].verdict == verdict
+        for row in part
+    ]
+
+
+def of_windows(mode: str, said: Sequence[Said]) -> Said:
+    """What all windows together say.
+
+    A failure seen in one window is in the trace. That something is missing from the whole trace
+    is only seen from its end, and any window that saw the thing speaks against it.
+    """
+    verdicts = [verdict_of(part) for part in said]
+    present = rows_of(said, "present")
+    if present and get_mode(mode).absence and len(said) > 1:
+        if "absent" in verdicts or verdicts[-1] != "present":
+            return "the windows of a long trace disagree"
+        present = rows_of(said[-1:], "present")
+    if present:
+        return distinct(present)
+    if all(verdict == "absent" for verdict in verdicts):
+        return [replace(rows_of(said, "absent")[0], events=(), role="", quote="")]
+    return _why(said) or "the judge could not tell"
+
+
+def with_search(mode: str, merged: Said, found: Said, *, complete: bool) -> Said:
+    """What windows and a search of the whole trace say about a global mode.
+
+    The search settles what the windows left open and confirms what they say. Where they contradict
+    each other, or some window had no answer and the search found nothing, nobody knows.
+    """
+    before, after = verdict_of(merged), verdict_of(found)
+    if after == "unknown":
+        return merged
+    if before == "unknown":
+        if after == "absent" and not complete:
+            return merged
+        return found
+    if before != after:
+        return f"the windows of a long trace say {before}, a search of the whole says {after}"
+    if after == "absent" or get_mode(mode).absence:
+        return found
+    return distinct(rows_of([merged, found], "present"))
+
+
+def of_samples(
+    mode: str, said: Sequence[Said], *, agree: float, source: str
+) -> tuple[list[FailureFinding], dict[str, int]]:
+    """The verdict that at least the share `agree` of the samples has, and how they voted.
+
+    With several samples the share that has the verdict becomes its confidence. Of a `present`, the
+    findings stay that at least the same share of those who found it names: event and role.
+    """
+    count = Counter(map(verdict_of, said))
+    votes = {verdict: count[verdict] for verdict in ("present", "absent", "unknown")}
+    needed = Fraction(str(agree)) * len(said)
+    for verdict in ("present", "absent"):
+        if votes[verdict] and votes[verdict] >= needed:
+            agreed = [part for part in said if verdict_of(part) == verdict]
+            rows = _agreed(agreed, agree)
+            if len(said) > 1:
+                share = votes[verdict] / len(said)
+                rows = [replace(row, confidence=share) for row in rows]
+            return rows, votes
+    reason = _why(said) or "the judge could not tell"
+    if len(said) > 1:
+        told = ", ".join(f"{number} {verdict}" for verdict, number in votes.items())
+        reason = f"of {len(said)} samples {told}; {agree:.0%} have to agree"
+        if not votes["present"] and not votes["absent"]:
+            reason = _why(said) or reason
+    return [FailureFinding(mode, "unknown", source=source, reason=reason)], votes
+
+
+def _agreed(said: Sequence[Said], agree: float) -> list[FailureFinding]:
+    """Of equal verdicts: one `absent`, or the findings that enough of them name."""
+    if verdict_of(said[0]) == "absent":
+        return rows_of(said, "absent")[:1]
+    parts = [part for part in said if not isinstance(part, str)]
+    backing = Counter(place for part in parts for place in {_place(row) for row in part})
+    needed = Fraction(str(agree)) * len(parts)
+    most = max(backing.values())
+    kept = {place for place, number in backing.items() if number >= needed or number == most}
+    return distinct([row for part in parts for row in part if _place(row) in kept])
+
+
+def distinct(rows: Sequence[FailureFinding]) -> list[FailureFinding]:
+    """Without what was seen twice (same first event and role); in the order of events."""
+    first = {_place(row): row for row in reversed(rows)}
+    return sorted(first.values(), key=lambda row: row.events)
+
+
+def _place(row: FailureFinding) -> tuple[int, str]:
+    return row.events[0], row.role
+
+
+def _why(said: Sequence[Said]) -> str:
+    """The first reason that is given for not knowing."""
+    reasons: Mapping[str, None] = dict.fromkeys(
+        part if isinstance(part, str) else part[0].reason
+        for part in said
+        if verdict_of(part) == "unknown"
+    )
+    return next(filter(None, reasons), "")
