@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from rolecraft.errors import TraceError, UsageError
+from rolecraft.failure_taxonomy._in_order import in_order
 from rolecraft.failure_taxonomy.attribution import decisive
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector, repeated_text
 from rolecraft.failure_taxonomy.evidence import verified
@@ -92,26 +93,23 @@ async def annotate_many(
         except TraceError as error:
             return error
 
-    given = _each(traces, format)
-    running: deque[asyncio.Task[Report | TraceError]] = deque()
-    try:
-        while True:
-            while len(running) < concurrency:
-                trace = await asyncio.to_thread(next, given, None)  # it reads whole files
-                if trace is None:
-                    break
-                running.append(asyncio.create_task(one(trace)))
-            if not running:
-                return
-            yield await running[0]
-            running.popleft()
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+    each = each_trace(traces, format=format)
+    async with aclosing(in_order(each, one, at_once=concurrency)) as reports:
+        async for report in reports:
+            yield report
 
 
-def _each(traces: Trace | Iterable[Trace], format: str | None) -> Iterator[Trace | TraceError]:  # noqa: A002
+def each_trace(
+    traces: Trace | Iterable[Trace],
+    *,
+    format: str | None = None,  # noqa: A002
+    skip: Collection[Path] = (),
+) -> Iterator[Trace | TraceError]:
+    """Every trace that is meant, one by one, files read as they are come to.
+
+    A folder stands for the files below it but for those in `skip` (resolved paths). In the place
+    of a file that cannot be read stands its error.
+    """
     single = isinstance(traces, (str, Path, Trajectory)) or hasattr(traces, "trajectory")
     listed: Any = [traces] if single else traces
     for trace in listed:
@@ -119,7 +117,9 @@ def _each(traces: Trace | Iterable[Trace], format: str | None) -> Iterator[Trace
             yield trace
             continue
         try:
-            files = trace_files(trace) if Path(trace).is_dir() else [trace]
+            files = [trace]
+            if Path(trace).is_dir():
+                files = [file for file in trace_files(trace) if file.resolve() not in skip]
         except TraceError as error:
             yield error
             continue
