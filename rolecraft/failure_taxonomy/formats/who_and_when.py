@@ -7,9 +7,7 @@ alike.
 - `history[i]`: the speaker is `name`, or `role` in logs that have no names. `Orchestrator
   (thought)` becomes a thought of `Orchestrator`, `Orchestrator (-> WebSurfer)` its message to
   `WebSurfer`; the speaker as written is kept in `data["speaker"]`.
-- A turn that begins `exitcode: N (…)` reports that code was executed: a `tool_result` with
-  `ok`, `exitcode`, and as `cause` and `arguments` the turn before it and its fenced code.
-- A message that ends with the line `TERMINATE` declares the work finished: `data["farewell"]`.
+- Executed code and farewells: see `chat`.
 - `question` becomes the task, `system_prompt` the roles.
 - Everything else is a label or a note about the log (answer, failing agent and step, reason): it
   is kept in `about["labels"]`, where no detector and no judge looks.
@@ -19,11 +17,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.formats.base import Format, Source
+from rolecraft.failure_taxonomy.formats.chat import execution, says_farewell
+from rolecraft.failure_taxonomy.formats.lines import account
 from rolecraft.failure_taxonomy.labels import Blame, Labels
 from rolecraft.messages import ALL
 from rolecraft.trajectories.events import Event
@@ -33,13 +33,12 @@ NAME = "who_and_when"
 RECORDS = ("message", "thought", "tool_result")
 """The kinds of event that these logs show."""
 
-_EXECUTED = re.compile(r"exitcode: (-?\d+)\b")
-_FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _STAGE = re.compile(
     r"(?P<name>.+?)\s*\((?P<note>thought|termination condition|-> ?(?P<to>[^)]+))\)"
 )
 _OF_A_TURN = frozenset({"content", "name", "role"})
 _SHOWN = frozenset({"history", "question", "system_prompt"})
+_HEADER = frozenset({"question", "question_ID", "system_prompt"})
 
 
 def _recognises(source: Source) -> bool:
@@ -69,10 +68,11 @@ def _load(source: Source) -> Trajectory:
             "task": str(document.get("question") or ""),
             "roles": _roles(document.get("system_prompt")),
             "labels": {key: value for key, value in document.items() if key not in _SHOWN},
+            "accounting": _account(document, turns),
         },
     )
     for index, turn in enumerate(turns):
-        event, flaw = _event(turn, index, trajectory.events)
+        event, flaw = _event(turn, trajectory.events)
         event.seq = index
         event.time = index
         trajectory.events.append(event)
@@ -81,13 +81,20 @@ def _load(source: Source) -> Trajectory:
     return trajectory
 
 
+def _account(document: Mapping[str, Any], turns: Sequence[Any]) -> dict[str, Any]:
+    """Every field of the log counts once, and every turn instead of the list of them."""
+    header = len(_HEADER & document.keys())
+    labels = len(document) - header - 1
+    return account("element", events=len(turns), header=header, labels=labels)
+
+
 def _roles(prompts: Any) -> list[dict[str, Any]]:
     if not isinstance(prompts, Mapping):
         return []
     return [{"name": str(name), "system": str(text)} for name, text in prompts.items()]
 
 
-def _event(turn: Any, index: int, before: list[Event]) -> tuple[Event, str]:
+def _event(turn: Any, before: list[Event]) -> tuple[Event, str]:
     """One turn as an event, and what was odd about it."""
     if not isinstance(turn, dict):
         return Event("message", content=_text(turn), to=(ALL,)), "it is no object"
@@ -104,9 +111,10 @@ def _event(turn: Any, index: int, before: list[Event]) -> tuple[Event, str]:
     others = {key: value for key, value in turn.items() if key not in _OF_A_TURN}
     if others:
         data["labels"] = others
-    executed = _EXECUTED.match(content)
-    if executed:
-        return _result(content, int(executed[1]), speaker, data, index, before), flaw
+    executed = execution(content, speaker, before[-1] if before else None)
+    if executed is not None:
+        executed.data = data | executed.data
+        return executed, flaw
     stage = _STAGE.fullmatch(speaker)
     if stage is None:
         event = Event("message", role=speaker, content=content, to=(ALL,), data=data)
@@ -115,21 +123,9 @@ def _event(turn: Any, index: int, before: list[Event]) -> tuple[Event, str]:
         kind: Any = "thought" if stage["note"] == "thought" else "message"
         to = stage["to"] or ALL
         event = Event(kind, role=stage["name"], content=content, to=(to,), data=data)
-    if content.rstrip().rsplit("\n", 1)[-1].strip() == "TERMINATE":
+    if says_farewell(content):
         data["farewell"] = True
     return event, flaw
-
-
-def _result(
-    content: str, code: int, speaker: str, data: dict[str, Any], index: int, before: list[Event]
-) -> Event:
-    data.update(tool=speaker, ok=code == 0, exitcode=code)
-    cause = None
-    blocks = _FENCED.findall(before[-1].content) if before else []
-    if blocks:
-        cause = index - 1
-        data["arguments"] = {"code": blocks}
-    return Event("tool_result", role=speaker, content=content, data=data, cause=cause)
 
 
 def _text(value: Any) -> str:
