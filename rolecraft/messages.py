@@ -106,10 +106,8 @@ class Message:
             self.cause_by = "" if self.cause_by is None else address_of(self.cause_by)
         if type(self.sent_from) is not str:
             self.sent_from = "" if self.sent_from is None else address_of(self.sent_from)
-        if self.send_to is None:
-            self.send_to = MESSAGE_TO_ALL
-        elif self.send_to is not MESSAGE_TO_ALL:
-            self.send_to = addresses_of(self.send_to)
+        if self.send_to is not MESSAGE_TO_ALL:
+            self.send_to = MESSAGE_TO_ALL if self.send_to is None else addresses_of(self.send_to)
 
     def __str__(self) -> str:
         return f"{self.role}: {self.content}"

@@ -29,6 +29,8 @@ class Before(NamedTuple):
 
     names: tuple[str, ...]
     values: tuple[Any, ...]
+    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    """Gives the values of the names that are the user's."""
     inner: dict[str, Any] | None
     """Of what can change inside: how it looked, as JSON, or a copy where JSON cannot say it."""
 
@@ -36,22 +38,23 @@ class Before(NamedTuple):
 def look(attributes: Mapping[str, Any]) -> Before:
     """Look at the attributes that are the user's; twice in every run of an action."""
     names = tuple(attributes)
-    values = _picked(names)(attributes)
+    pick = _picked(names)
+    values = pick(attributes)
     if _UNCHANGING.issuperset(map(type, values)):
-        return Before(names, values, None)
+        return Before(names, values, pick, None)
     inner = {
         name: _inside(value)
         for name, value in zip(_theirs(names), values, strict=True)
         if _can_change(type(value))
     }
-    return Before(names, values, inner or None)
+    return Before(names, values, pick, inner or None)
 
 
 def changes(attributes: Mapping[str, Any], before: Before) -> dict[str, Any]:
     """What differs now, as JSON: `set` the new values, `lost` the names of what JSON lacks."""
-    names, values, inner = before
+    names, values, pick, inner = before
     same = inner is None and names == tuple(attributes)
-    if same and all(map(is_, values, _picked(names)(attributes))):
+    if same and all(map(is_, values, pick(attributes))):
         return {}
     was = dict(zip(_theirs(names), values, strict=True))
     new: dict[str, Any] = {}
@@ -107,7 +110,10 @@ def _picked(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, 
     theirs = _theirs(names)
     if len(theirs) > 1:
         return itemgetter(*theirs)
-    return lambda attributes: tuple(attributes[name] for name in theirs)
+    if not theirs:
+        return lambda attributes: ()
+    (name,) = theirs
+    return lambda attributes: (attributes[name],)
 
 
 def put_back(thing: object, changed: Mapping[str, Any]) -> None:

@@ -196,6 +196,8 @@ class Action(Asks, Records, Declared):
 
     def _fields_for_record(self) -> dict[str, Any]:
         """The instance's own field values that JSON can hold, for the trajectory."""
+        if len(self._fields) == len(Action._fields):
+            return {}
         return {
             name: value
             for name, value in self.__dict__.items()

@@ -46,8 +46,10 @@ class Bound:
     @property
     def last(self) -> float:
         """The number of the last round that may be played."""
-        bounds = [bound for bound in (self._asked, self._limit) if bound is not None]
-        return min(bounds, default=self._default)
+        asked, limit = self._asked, self._limit
+        if asked is None:
+            return self._default if limit is None else limit
+        return asked if limit is None else min(asked, limit)
 
     async def raised(self) -> bool:
         """After that round: whether more may be played, because `on_limit` gave more.

@@ -197,10 +197,10 @@ class Environment(Bus):
     async def _play_until(self, last: float) -> StopReason:
         if self.schedule == "free":
             return await free_running.run(self, last)
-        while not self.is_idle:
+        while ready := self._next_to_act():
             if self.rounds >= last:
                 return "rounds"
-            if (reason := await self.play_round()) is not None:
+            if (reason := await self._round(ready)) is not None:
                 return reason
         return "idle"
 
@@ -248,8 +248,11 @@ class Environment(Bus):
                 errors = [await self.turn_of(ready[0])]
         finally:
             self._end_turns(ready, errors)
-        await keeping.keep_all(ready, failed=any(errors))
-        return self.after_turns(dict(zip((role.name for role in ready), errors, strict=True)))
+        failures = {
+            role.name: error for role, error in zip(ready, errors, strict=True) if error is not None
+        }
+        await keeping.keep_all(ready, failed=bool(failures))
+        return self.after_turns(failures)
 
     def _end_turns(self, roles: Sequence[Role], errors: Sequence[BaseException | None]) -> None:
         """End every turn, also where the record of one fails; what a role raised comes first."""
@@ -296,8 +299,8 @@ class Environment(Bus):
 
     def end_turn(self, role: Role) -> None:
         """Commit what the role did, and deliver what it said."""
-        log, said = role.rc.log, role.rc.outbox
-        role.rc.log, role.rc.outbox = self.recorder, None
+        log, said, recorder = role.rc.log, role.rc.outbox, self.recorder
+        role.rc.log, role.rc.outbox = recorder, None
         self._acting.discard(role.name)
         if isinstance(log, Turn):
             log.commit()
@@ -309,24 +312,23 @@ class Environment(Bus):
             waiting, self._waiting = self._waiting, []
             for message in waiting:
                 self.deliver(message)
-            if self.recorder.beyond and (self.past is None or self.rounds >= self.past.until):
-                self.recorder.expects = None
+            if recorder.beyond and (self.past is None or self.rounds >= self.past.until):
+                recorder.expects = None
                 if self.backlog is not None:
                     self.backlog.clear()
 
-    def after_turns(self, errors: Mapping[str, BaseException | None]) -> StopReason | None:
-        """Why the run ends after these turns, or None. Raises what one of them raised."""
+    def after_turns(self, failures: dict[str, BaseException]) -> StopReason | None:
+        """Why the run ends after turns, or None. Raises one of the `failures`, by role."""
         directive, self.recorder.directive = self.recorder.directive, None
         self._told_to_stop = directive or self._told_to_stop
-        failures = {name: error for name, error in errors.items() if error is not None}
         for name in list(failures):
             self.roles[name].missed()
             if isinstance(failures[name], ApprovalNeeded):
                 self.roles[name].rc.waits = True
                 del failures[name]
-        if failures and all(map(crossing.stops, failures.values())):
-            return "limit"
         if failures:
+            if all(map(crossing.stops, failures.values())):
+                return "limit"
             self._raise(failures)
         if self._finished is not None:
             self._finished = None

@@ -61,7 +61,7 @@ async def _end(env: Environment, role: Role, error: BaseException | None) -> Sto
         env.recorder.time = env.rounds
     env.end_turn(role)
     await keeping.keep_all([role], failed=error is not None)
-    return env.after_turns({role.name: error})
+    return env.after_turns({} if error is None else {role.name: error})
 
 
 async def replay_turn(env: Environment, event: Event) -> None:

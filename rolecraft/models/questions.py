@@ -38,17 +38,19 @@ async def put_question(
     `Session.generate` raises.
     """
     read: Callable[[Completion], Any] = _read_text
-    if get_origin(returns) is Literal:
+    if returns is str:
+        pass
+    elif get_origin(returns) is Literal:
         by_text = texts_of(returns)
         sampling = replace(sampling or Sampling(), choices=tuple(by_text))
         read = partial(_read_choice, by_text)
-    elif returns is not str and session.model.person:
+    elif session.model.person:
         from rolecraft.models import _in_words
 
         return await _in_words.put_question(
             session, prompt, returns=returns, check=check, retries=retries
         )
-    elif returns is not str:
+    else:
         from rolecraft.models._forms import form_of
 
         form = form_of(returns)

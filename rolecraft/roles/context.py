@@ -97,7 +97,8 @@ class RoleContext:
         self.last_event = self.last_action = self.last_error = self.chooser = self.plan = None
         self.reply_ends, self.ending = False, None
         self.recalled = ""
-        self.working_memory.clear()
+        if self.working_memory:
+            self.working_memory.clear()
         self.cursor.in_order = False
         self.cursor.move(-1)
 

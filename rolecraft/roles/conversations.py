@@ -18,6 +18,8 @@ from rolecraft.trajectories.codec import encode_line
 from rolecraft.trajectories.events import Event, Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rolecraft.models.base import Call, Session
     from rolecraft.roles.role import Role
     from rolecraft.roles.surroundings import Surroundings
@@ -125,6 +127,8 @@ def asked(role: Role, session: Session, call: Call) -> Completion | None:
 
 def _tell(role: Role, session: Session, env: Surroundings) -> None:
     """Tell observers that want to know that a model is asked now."""
+    if not env.recorder.observers:
+        return
     for observer in among(env.recorder.observers):
         observer.call_begins(role.name, session.id, session.model.name, role._cause())
 
@@ -166,25 +170,24 @@ def _failed(session: Session) -> None:
 
 def _question(session: Session, call: Call) -> dict[str, Any]:
     """What was asked: with the calls before it in the session, exactly what the model saw."""
-    data: dict[str, Any] = {"session": session.id}
-    messages = list(call.messages)
+    return {"session": session.id, **_said_to_model(call.messages)}
+
+
+def _said_to_model(messages: Sequence[Message]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
     if messages and messages[0].role == "system":
-        data["system"] = messages.pop(0).content
-    data["messages"] = [_asked_message(message) for message in messages]
+        data["system"] = messages[0].content
+        messages = messages[1:]
+    data["messages"] = [{"role": each.api_role, "content": each.content} for each in messages]
     return data
-
-
-def _asked_message(message: Message) -> dict[str, str]:
-    return {"role": message.api_role, "content": message.content}
 
 
 def answered(role: Role, session: Session, call: Call, answer: Completion) -> None:
     """Write the events of one model call."""
-    data = _question(session, call)
     data = {
-        "session": data.pop("session"),
+        "session": session.id,
         "model": session.given_by or session.model.name,
-        **data,
+        **_said_to_model(call.messages),
         "finish_reason": answer.finish_reason,
     }
     session.given_by = ""

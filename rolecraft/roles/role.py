@@ -480,7 +480,8 @@ class Role(RunsActions):
         With `recall_top`, followed by what the role remembers.
         """
         prompt = self.system or conversations.system_prompt(self)
-        return "\n\n".join(filter(None, (prompt, self.rc.recalled)))
+        recalled = self.rc.recalled
+        return "\n\n".join(filter(None, (prompt, recalled))) if recalled else prompt
 
     @property
     def address(self) -> str:

@@ -15,6 +15,18 @@ if sys.platform != "win32":
     import fcntl
 
 
+_forks = 0
+"""How many forks lie between the first process and this one: cheaper than to ask for its id."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
 _WAY_OUT = {
     errno.ENOSPC: "Make room, or record to another disk.",
     errno.EDQUOT: "Make room, or record to another disk.",
@@ -43,7 +55,7 @@ class AppendFile:
             raise self._error("cannot be opened", error) from error
         # Also closes, and with it unlocks, when the object is thrown away.
         self._close = weakref.finalize(self, os.close, self.fd)
-        self._process = os.getpid()
+        self._forks = _forks
         self.closed = False
         try:
             lock(self.fd, wait=wait)
@@ -71,7 +83,8 @@ class AppendFile:
 
     def append(self, data: bytes) -> None:
         """Write all of `data`, or nothing of it; after an error the file is closed."""
-        self._check_open()
+        if self.closed or _forks != self._forks:
+            self._check_open()
         try:
             # One call in all but a few cases, such as a disk that is almost full.
             written = os.write(self.fd, data)
@@ -104,7 +117,7 @@ class AppendFile:
     def _check_open(self) -> None:
         if self.closed:  # its number may be that of another file by now
             raise JournalError(self.path, "the file is closed; open it again to go on.")
-        if os.getpid() != self._process:
+        if _forks != self._forks:
             raise JournalError(
                 self.path,
                 "it was opened by the process that this one was forked from, and two cannot write "

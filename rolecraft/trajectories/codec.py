@@ -46,83 +46,35 @@ EVENT_KEYS = frozenset(_names(Event))
 
 def encode_event(event: Event) -> bytes:
     """One line, newline included."""
-    try:
-        return (_quick(event) + "\n").encode("utf-8", "backslashreplace")
-    except (TypeError, ValueError, AttributeError, RecursionError):
-        return encode_line(event_members(event))  # it holds something that JSON does not have
+    return encode_line(event_members(event))
 
 
 def event_members(event: Event) -> dict[str, Any]:
     """The members of an event's line, in their order."""
     record: dict[str, Any] = {"seq": event.seq, "kind": event.kind, "time": event.time}
-    for key in ("role", "cause", "to", "content", "data", "usage", "artifact", "tokens"):
-        value = getattr(event, key)
-        if key in _PARTS and value is not None:
-            record[key] = _shallow(value)
-        elif value or (key == "cause" and value is not None):
-            record[key] = value
-    return record
-
-
-def _quick(event: Event) -> str:
-    """What `encode_line(event_members(event))` gives, in two thirds of the time.
-
-    Every run is recorded. Most of an encoder's time goes into starting it, so texts and numbers
-    are written without one.
-    """
-    text = f'{{"seq":{event.seq:d},"kind":{_quoted(event.kind)},"time":{event.time:d}'
     if event.role:
-        text += f',"role":{_quoted(event.role)}'
+        record["role"] = event.role
     if event.cause is not None:
-        text += f',"cause":{event.cause:d}'
+        record["cause"] = event.cause
     if event.to:
-        text += f',"to":[{",".join(map(_quoted, event.to))}]'
+        record["to"] = event.to
     if event.content:
-        text += f',"content":{_quoted(event.content)}'
+        record["content"] = event.content
     if event.data:
-        text += f',"data":{_object(event.data)}'
+        record["data"] = event.data
     if event.usage is not None:
-        text += f',"usage":{_object(_of_usage(event.usage))}'
+        usage = event.usage
+        record["usage"] = {  # `_shallow` of the part that most events with a part have
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "usd": usage.usd,
+            "calls": usage.calls,
+        }
     if event.artifact is not None:
-        text += f',"artifact":{_object(_shallow(event.artifact))}'
+        record["artifact"] = _shallow(event.artifact)
     if event.tokens is not None:
-        text += f',"tokens":{_object(_shallow(event.tokens))}'
-    return text + "}"
-
-
-def _object(members: dict[str, Any]) -> str:
-    parts = [
-        f"{_quoted(key)}:{_quoted(value) if type(value) is str else _value(value)}"
-        for key, value in members.items()
-    ]
-    return f"{{{','.join(parts)}}}"
-
-
-def _value(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return _quoted(value)
-    if kind is int:
-        return str(value)
-    if value is None:
-        return "null"
-    if kind is float and value - value == 0.0:  # a number, and finite
-        return repr(value)
-    if value is True:
-        return "true"
-    if kind is dict:
-        return _object(value)
-    return _encode(value)
-
-
-def _of_usage(usage: Usage) -> dict[str, Any]:
-    """`_shallow` of the part that most events with a part have."""
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "usd": usage.usd,
-        "calls": usage.calls,
-    }
+        record["tokens"] = _shallow(event.tokens)
+    return record
 
 
 def encode_finding(finding: FailureFinding) -> bytes:
@@ -295,11 +247,25 @@ def _key(key: Any) -> str:
     return key if isinstance(key, str) else json.dumps(key)
 
 
-_quoted = json.encoder.encode_basestring
-_encode = json.JSONEncoder(
-    ensure_ascii=False,
-    separators=(",", ":"),
-    default=_plain,
-    allow_nan=False,
-    check_circular=False,  # a circle is a RecursionError all the same
-).encode
+def _encoder() -> Callable[[Any], str]:
+    """`JSONEncoder.encode`, without starting an encoder anew for every line.
+
+    Every run is recorded, and starting one takes longer than most lines.
+    """
+    made = json.JSONEncoder(
+        ensure_ascii=False,
+        separators=(",", ":"),
+        default=_plain,
+        allow_nan=False,
+        check_circular=False,  # a circle is a RecursionError all the same
+    )
+    start = getattr(json.encoder, "c_make_encoder", None)
+    if start is None:  # an interpreter without it
+        return made.encode
+    in_parts = start(
+        None, _plain, json.encoder.encode_basestring, None, ":", ",", False, False, False
+    )
+    return lambda thing: "".join(in_parts(thing, 0))
+
+
+_encode = _encoder()

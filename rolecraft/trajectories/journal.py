@@ -71,7 +71,8 @@ class Journal:
                     f"{event.seq}. Record with `Recorder(journal, first=journal.next_seq)`."
                 )
             expected += 1
-        self._file.append(b"".join(map(encode_event, events)))
+        lines = [encode_event(event) for event in events]
+        self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
         self.next_seq = expected
 
     def close(self) -> None:

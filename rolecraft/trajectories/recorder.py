@@ -264,7 +264,7 @@ class Turn:
         if self._root._held:
             return
         if above is not None and not self._parts and len(above._parts) == 1:
-            above._parts.clear()  # nothing waits behind it: the usual case
+            del above._parts[0]  # nothing waits behind it: the usual case
             self._above = None
         else:
             self._root._flush()
@@ -276,12 +276,14 @@ class Turn:
 
     def _is_clear(self) -> bool:
         """Whether everything before this place is committed."""
-        place = self
-        while place._above is not None:
-            if place._above._parts[0] is not place:
+        if self._parts:
+            return False
+        place, above = self, self._above
+        while above is not None:
+            if above._parts[0] is not place:
                 return False
-            place = place._above
-        return not place._held and not self._parts
+            place, above = above, above._above
+        return not place._held
 
     def _flush(self, *, open_too: bool = False) -> None:
         events: list[Event] = []
