@@ -11,6 +11,7 @@ from copy import deepcopy
 import pytest
 
 from rolecraft.errors import UsageError
+from rolecraft.failure_taxonomy import Judge, annotate
 from rolecraft.failure_taxonomy.evidence import quotable
 from rolecraft.failure_taxonomy.judging.redaction import RULES, Redaction
 from rolecraft.failure_taxonomy.view import TraceView
@@ -187,3 +188,35 @@ def test_a_pattern_that_is_none_or_takes_everything_is_refused(pattern):
 def test_a_view_may_be_given(trace):
     view = TraceView(trace(Event("message", role="ann", content="a@example.org")))
     assert Redaction().apply(view).view.events[0].content == "[redacted email 1]"
+
+
+async def test_a_judge_never_sees_a_secret_and_its_finding_holds(trace, says):
+    trajectory = trace(
+        Event("message", role="user", content="my key is sk-abcDEF0123456789abc", to=("a@b.org",)),
+        Event("message", role="a@b.org", content="I sing: sk-abcDEF0123456789abc, la la"),
+    )
+    row = {
+        "mode": "derailment",
+        "verdict": "present",
+        "role": "[redacted email 1]",
+        "events": [1],
+        "quote": "I sing: [redacted key 1], la la",
+    }
+    model = says(row)
+    report = await annotate(trajectory, judge=Judge(model, redaction=Redaction()))
+    seen = "".join(message.content for call in model.calls for message in call.messages)
+    assert "sk-abc" not in seen
+    assert "a@b.org" not in seen
+    (finding,) = report.present
+    assert (finding.mode, finding.events, finding.role) == ("derailment", (1,), "a@b.org")
+    assert finding.quote == row["quote"], "a label does not repeat the secret"
+    assert report.to_dict()["judge"]["redacted"] == {"key": 1, "email": 1}
+    assert "2 secrets taken out" in report.summary()
+
+
+async def test_without_redaction_the_label_says_that_nothing_was_looked_for(trace, says):
+    trajectory = trace(Event("message", role="ann", content="a@b.org"))
+    report = await annotate(trajectory, judge=says())
+    assert report.to_dict()["judge"]["redacted"] is None
+    report = await annotate(trajectory, judge=Judge(says(), redaction=Redaction(rules=())))
+    assert report.to_dict()["judge"]["redacted"] == {}

@@ -18,6 +18,7 @@ from rolecraft.failure_taxonomy.judging.measured import Measured, read_measured
 from rolecraft.failure_taxonomy.judging.merging import of_samples
 from rolecraft.failure_taxonomy.judging.opinion import Opinion
 from rolecraft.failure_taxonomy.judging.reading import Reader, Reading, Record
+from rolecraft.failure_taxonomy.judging.redaction import Redaction
 from rolecraft.failure_taxonomy.modes import MODES, Mode, get_mode
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import preamble_of, visible, windows
@@ -53,6 +54,7 @@ class Judge:
 
     `judge_sees_outcome` tells the judge how the run ended; every finding's source then says so.
     `agreement` is how far such a judge was measured to agree with people, or a file of it.
+    `redaction` takes secrets out of a trace before the judge sees it; quotes stay without them.
     `seed` makes the fence's marker, and sampling where the model supports it, repeatable. `asker`
     makes the calls (cache, pace), with its own `sampling` and `budget`.
     """
@@ -70,6 +72,7 @@ class Judge:
         search: bool = True,
         judge_sees_outcome: bool = False,
         agreement: Measured | Path | str | None = None,
+        redaction: Redaction | None = None,
         sampling: Sampling | None = None,
         seed: int = 0,
         budget: Budget | None = None,
@@ -97,6 +100,7 @@ class Judge:
         self.agree = agree
         self.search = search
         self.sees_outcome = judge_sees_outcome
+        self.redaction = redaction
         self.asker = asker or Asker(model, sampling=sampling, budget=budget)
         self.seed = seed
         sampled = self.asker.sampling
@@ -126,7 +130,11 @@ class Judge:
         opinion = self._opinion()
         if not asked:
             return opinion
-        record = await asyncio.to_thread(self._record, TraceView.of(trace))
+        view, redacted = TraceView.of(trace), None
+        if self.redaction is not None:
+            redacted = await asyncio.to_thread(self.redaction.apply, view)
+            view, opinion.redacted = redacted.view, redacted.counts
+        record = await asyncio.to_thread(self._record, view)
         groups = _grouped(asked, self.grouping)
         readings = await _together(
             self._read(record, group, sample) for sample in range(self.samples) for group in groups
@@ -142,6 +150,8 @@ class Judge:
             rows, votes = of_samples(mode.id, said, agree=self.agree, source=self.source)
             opinion.findings += rows
             opinion.votes[mode.id] = votes
+        if redacted is not None:
+            opinion.findings = redacted.restored(opinion.findings)
         _account(opinion, readings, record)
         return opinion
 

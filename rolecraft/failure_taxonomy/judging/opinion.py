@@ -43,6 +43,9 @@ class Opinion:
     """True if the judge was told how the run ended."""
     agreement: Measured | None = None
     """How far this judge agrees with people, if somebody measured it."""
+    redacted: dict[str, int] | None = None
+    """How many different secrets of each kind were taken out of what the judge saw; None if none
+    were looked for."""
 
     @property
     def variant(self) -> str:
@@ -66,6 +69,7 @@ class Opinion:
             "samples": self.samples,
             "agree": self.agree,
             "sees_outcome": self.sees_outcome,
+            "redacted": None if self.redacted is None else dict(self.redacted),
             "windows": self.windows,
             "coverage": self.coverage,
             "dropped": list(self.dropped),
@@ -87,6 +91,8 @@ class Opinion:
             how.append(f"{self.samples} samples, of which {self.agree:.0%} have to agree")
         if self.sees_outcome:
             how.append("told how the run ended")
+        if self.redacted is not None:
+            how.append(f"{_counted(sum(self.redacted.values()), 'secret')} taken out")
         dropped = len(self.dropped)
         line = (
             f"judge {self.model} ({', '.join(how)}): {_counted(self.usage.calls, 'call')} for "
