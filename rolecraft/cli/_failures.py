@@ -1,4 +1,4 @@
-"""Failures in words: what was found, and how many of the 14 modes were judged, by what."""
+"""Failures in words: what was found, and how many of the modes were judged, by what."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def failures_table(report: Report, output: Output) -> None:
         return
     rows = [
         [
-            f"{MODES[finding.mode].name}\n{MAST_V3.code(finding.mode)} {finding.mode}",
+            f"{MODES[finding.mode].name}\n{f'{MAST_V3.code(finding.mode)} {finding.mode}'.strip()}",
             f"{finding.role}\n{_events(finding.events)}",
             f"{one_line(finding.quote or finding.reason, 160)}\n({finding.source})",
         ]

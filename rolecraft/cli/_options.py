@@ -41,6 +41,25 @@ RoleModel = Annotated[
         help="Model of one role, instead of --model. Can be given several times.",
     ),
 ]
+
+
+def _load_modes(path: Path | None) -> Path | None:
+    if path is not None:
+        from rolecraft.failure_taxonomy import load_modes
+
+        load_modes(path)
+    return path
+
+
+Modes = Annotated[
+    Path | None,
+    typer.Option(
+        "--modes",
+        metavar="FILE",
+        callback=_load_modes,
+        help="TOML file with failure modes of your own, beside the 14.",
+    ),
+]
 Out = Annotated[
     Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Folder to write to.")
 ]

@@ -11,7 +11,7 @@ import typer
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._failures import coverage, failures_table, left_open
 from rolecraft.cli._models import Models
-from rolecraft.cli._options import Debug, Json
+from rolecraft.cli._options import Debug, Json, Modes
 from rolecraft.cli._output import Output
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def annotate(
         float | None,
         typer.Option("--usd", min=0.0, help="Stop before the judge costs more US dollars."),
     ] = None,
+    modes: Modes = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

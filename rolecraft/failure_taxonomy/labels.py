@@ -1,7 +1,8 @@
 """Labels: what one annotator, a person, a judge or a rule, says about one trace.
 
 They are kept as JSON lines, in the form that `rolecraft annotate --json` prints: `trace`,
-`annotator`, `findings` and `decisive`. A file of another format that has labels of its own (a
+`annotator`, `findings` and `decisive`; a finding names its mode, or a code with the code's system.
+A file of another format that has labels of its own (a
 human-labelled data set) is read through its importer.
 """
 
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from rolecraft.errors import TraceError, UnknownName
+from rolecraft.errors import TraceError, UsageError
+from rolecraft.failure_taxonomy.codes import DROPPED, SYSTEMS, get_system
 from rolecraft.failure_taxonomy.modes import get_mode
 from rolecraft.trajectories.events import FailureFinding, FindingVerdict
 
+_VERDICTS: tuple[FindingVerdict, ...] = get_args(FindingVerdict)
 _FIELDS = ("role", "quote", "source", "reason")
 
 
@@ -46,7 +49,7 @@ class Labels:
     def verdict(self, mode: str) -> FindingVerdict | None:
         """What is said about a mode; None if it was not asked about."""
         said = {finding.verdict for finding in self.findings if finding.mode == mode}
-        return next((verdict for verdict in get_args(FindingVerdict) if verdict in said), None)
+        return next((verdict for verdict in _VERDICTS if verdict in said), None)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data: a line of a labels file."""
@@ -93,22 +96,42 @@ def finding_to_dict(finding: FailureFinding) -> dict[str, Any]:
 
 
 def finding_from_dict(row: Any) -> FailureFinding:
-    """The finding in a row. Raises `ValueError` and `UnknownName` with what is wrong."""
-    if not isinstance(row, Mapping) or not isinstance(row.get("mode"), str):
+    """The finding in a row. Raises `ValueError` and `UsageError` with what is wrong."""
+    if not isinstance(row, Mapping):
         raise ValueError(f"a finding is an object with a `mode`, not {row!r}")
+    mode = _mode(row)
     verdict: Any = row.get("verdict")
-    if verdict not in get_args(FindingVerdict):
-        raise ValueError(f"a verdict is one of {get_args(FindingVerdict)}, not {verdict!r}")
+    if verdict not in _VERDICTS:
+        raise ValueError(f"a verdict is one of {_VERDICTS}, not {verdict!r}")
     events = row.get("events") or ()
     if not all(isinstance(seq, int) and not isinstance(seq, bool) for seq in events):
         raise ValueError(f"`events` are numbers of events, not {events!r}")
     return FailureFinding(
-        get_mode(row["mode"]).id,
+        mode,
         verdict,
         events=tuple(events),
         confidence=row.get("confidence"),
         **{name: str(row.get(name) or "") for name in _FIELDS},
     )
+
+
+def _mode(row: Mapping[str, Any]) -> str:
+    """The concept id in a row; of a row that has only a code, what it means in its system."""
+    mode, code, system = row.get("mode"), row.get("code"), row.get("code_system")
+    if not isinstance(mode, str):
+        if not isinstance(code, str) or not isinstance(system, str):
+            raise ValueError(
+                f"a finding has a `mode`, or a `code` with its `code_system`, unlike {dict(row)!r}"
+            )
+        mode = get_system(system).concept(code)
+        if mode in DROPPED:
+            raise ValueError(f"{code!r} in {system!r} is `{mode}`, which the study gave up")
+        return mode
+    if code and any(system in (known.id, known.name) for known in SYSTEMS.values()):
+        means = get_system(str(system)).concept(str(code))
+        if means != mode:
+            raise ValueError(f"{code!r} in {system!r} is `{means}`, not {mode!r}")
+    return get_mode(mode).id
 
 
 def _step(blame: Mapping[str, Any]) -> int | None:
@@ -149,7 +172,7 @@ def _lines(path: Path) -> Iterator[Labels]:
                 continue
             try:
                 yield Labels.from_dict(json.loads(line))
-            except (ValueError, UnknownName) as error:
+            except (ValueError, UsageError) as error:
                 raise TraceError(path, f"line {number}: {error}") from error
 
 

@@ -55,6 +55,12 @@ class Report:
         return by
 
     @property
+    def annotator(self) -> str:
+        """Who says all this, as labels name it: the detectors, and the judge if one was asked."""
+        judge = f" and judge:{self.opinion.model}" if self.opinion is not None else ""
+        return f"rolecraft detectors{judge}"
+
+    @property
     def unjudged(self) -> dict[str, str]:
         """The modes that nothing decided, and why."""
         return {f.mode: f.reason for f in self.findings if f.verdict == "unknown"}
@@ -68,12 +74,15 @@ class Report:
         """The report as plain data, with the fields of `rolecraft annotate --json`.
 
         `judged` maps the decided modes to what decided them. A finding has the mode's concept id
-        and its code, with the name of the code's system. `judge` says how a judge was asked, what
-        it was told and how far it is trusted, where one was.
+        and its code, empty for a mode of your own, with the name of the code's system. `decisive`
+        is null if no failure was found. `judge` says how a judge was asked, what it was told and
+        how far it is trusted, where one was. `Labels.from_dict` reads the line back as labels.
         """
+        blame = self.decisive
         line: dict[str, Any] = {
             "trace": self.trace,
             "format": self.format,
+            "annotator": self.annotator,
             "judged": {mode: list(sources) for mode, sources in self.judged.items()},
             "findings": [
                 {
@@ -89,6 +98,7 @@ class Report:
                 }
                 for finding in self.findings
             ],
+            "decisive": blame and {"mode": blame.mode, "role": blame.role, "step": blame.step},
         }
         if self.opinion is not None:
             line["judge"] = self.opinion.to_dict()

@@ -78,7 +78,7 @@ async def test_the_json_has_the_documented_fields_and_no_others() -> None:
     line = (await annotate(trajectory)).to_json()
     assert "\n" not in line
     report = json.loads(line)
-    assert list(report) == ["trace", "format", "judged", "findings"]
+    assert list(report) == ["trace", "format", "annotator", "judged", "findings", "decisive"]
     assert (report["trace"], report["format"]) == ("run", "rolecraft")
     assert report["judged"]["premature_end"] == ["detector.premature_end"]
     for finding in report["findings"]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rolecraft.errors import TraceError
+from rolecraft.errors import TraceError, UsageError
+from rolecraft.failure_taxonomy import MAST_V3, Decisive, Report
 from rolecraft.failure_taxonomy.formats import read_all
 from rolecraft.failure_taxonomy.labels import Blame, Labels, read_labels, write_labels
 from rolecraft.trajectories import FailureFinding
@@ -45,7 +47,10 @@ def test_a_mode_that_was_not_asked_about_has_no_verdict() -> None:
         ('{"trace": "a", "findings": [{"mode": "3.2", "verdict": "present"}]}', "3.2"),
         ('{"trace": "a", "findings": [{"mode": "reset", "verdict": "yes"}]}', "'yes'"),
         ('{"trace": "a", "findings": [], "decisive": {"step": "4"}}', "'4'"),
-        ('{"trace": "a", "findings": [{"mode": "reset", "verdict": "present", "events": ["1"]}]}', "1"),
+        (
+            '{"trace": "a", "findings": [{"mode": "reset", "verdict": "absent", "events": ["1"]}]}',
+            "1",
+        ),
         ("{", "line 2"),
     ],
 )  # fmt: skip
@@ -72,3 +77,38 @@ def test_a_file_without_labels_says_so(tmp_path: Path) -> None:
     path.write_text(json.dumps({"question": "q", "history": [{"role": "a", "content": "x"}]}))
     with pytest.raises(TraceError, match="no labels"):
         read_labels(path)
+
+
+def test_a_report_is_read_back_as_labels() -> None:
+    """What `annotate --json` prints is a line of a labels file: verdicts, and whom it blames."""
+    found = FailureFinding("repetition", "present", events=(3, 1), role="coder", confidence=0.9)
+    clean = FailureFinding("reset", "absent")
+    report = Report(
+        trace="runs/1.jsonl",
+        format="rolecraft",
+        findings=[found, clean],
+        decisive=Decisive("repetition", "coder", 3, found),
+    )
+    labels = Labels.from_dict(json.loads(report.to_json()))
+    assert (labels.trace, labels.annotator) == ("runs/1.jsonl", "rolecraft detectors")
+    assert labels.findings == (found, clean)
+    assert labels.decisive == Blame("coder", 3)
+    report.decisive = None
+    assert Labels.from_dict(json.loads(report.to_json())).decisive is None
+
+
+def finding(**row: str) -> dict[str, Any]:
+    return {"trace": "a", "findings": [{"verdict": "present", **row}]}
+
+
+def test_a_code_counts_with_its_system_only() -> None:
+    labels = Labels.from_dict(finding(code="3.2", code_system="mad-rounds-2-3"))
+    assert [f.mode for f in labels.findings] == ["verification.weak"]
+    for wrong, complaint in (
+        ({"code": "3.2"}, "code_system"),
+        ({"code": "3.2", "code_system": "MAST-14"}, "mast-v3"),
+        ({"code": "3.4", "code_system": "mad-round-1"}, "gave up"),
+        ({"mode": "reset", "code": "3.2", "code_system": MAST_V3.name}, "not 'reset'"),
+    ):
+        with pytest.raises((ValueError, UsageError), match=complaint):
+            Labels.from_dict(finding(**wrong))

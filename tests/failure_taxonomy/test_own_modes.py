@@ -91,8 +91,7 @@ async def test_without_a_detector_it_is_unknown_and_a_judge_is_asked(approved: T
     assert "no detector" in report.unjudged[TOO_LONG.id]
     model = ScriptedModel(["nonsense"])
     await Judge(model).judge(approved)
-    (call,) = model.calls
-    prompt = call.messages[-1].content
+    prompt = "\n".join(message.content for message in model.calls[0].messages)
     assert TOO_LONG.definition in prompt
     assert TOO_LONG.near_miss in prompt
 
