@@ -18,6 +18,7 @@ from rolecraft.cli._exits import EXIT_CODES, ExitCode, of_error
 from rolecraft.cli._options import DEBUG, Debug
 from rolecraft.cli.annotate import annotate
 from rolecraft.cli.demo import demo
+from rolecraft.cli.label import label
 from rolecraft.cli.new import new
 from rolecraft.cli.replay import replay
 from rolecraft.cli.run import run
@@ -73,7 +74,7 @@ app = typer.Typer(
     epilog="Exit codes: " + "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items()),
 )
 
-for command in (demo, new, run, replay, annotate, show, train):
+for command in (demo, new, run, replay, annotate, label, show, train):
     app.command()(command)
 
 

@@ -1,0 +1,161 @@
+"""What annotators type, kept as it is typed: one JSON line an edit, never changed afterwards.
+
+Invariant: an edit that was accepted is on the disk before anybody is told so. Lines are only
+added, so neither a crash, nor a second tab, nor a second process on the same folder loses one. An
+edit that was made on an outdated state is kept too (`lost`), but is not in force until its author
+says so.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rolecraft.errors import RolecraftError
+from rolecraft.trajectories._append import AppendFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One field of one trace gets a value.
+
+    `round` is 1 for the blind round. `rev` is the number of its line in the file, from 1.
+    """
+
+    by: str
+    trace: str
+    field: str
+    value: Any
+    round: int = 1
+    name: str = ""
+    """The trace's name when the edit was made; it is found by `trace`, its digest."""
+    at: str = ""
+    lost: bool = False
+    rev: int = 0
+
+    def line(self) -> bytes:
+        row: dict[str, Any] = {
+            "at": self.at,
+            "by": self.by,
+            "trace": self.trace,
+            "name": self.name,
+            "round": self.round,
+            "field": self.field,
+            "value": self.value,
+        }
+        if self.lost:
+            row["lost"] = True
+        return (json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n").encode()
+
+
+class Conflict(RolecraftError):
+    """A field was changed since its author last saw it. Attributes: `now` (the edit in force)."""
+
+    def __init__(self, edit: Edit, now: Edit) -> None:
+        self.now = now
+        super().__init__(
+            f"`{edit.field}` was changed in the meantime, at {now.at} by {now.by!r}. Yours is "
+            "kept in the file; say which of the two holds."
+        )
+
+
+class EditLog:
+    """One file of edits. Safe for threads, and for other processes that write the same file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problems: list[str] = []
+        self._guard = threading.RLock()
+        self._read_to = 0
+        self._lines = 0
+        self._by_trace: dict[str, list[Edit]] = {}
+        self._in_force: dict[tuple[str, int, str], Edit] = {}
+
+    def of(self, trace: str) -> list[Edit]:
+        """The edits about a trace that are or were in force, oldest first."""
+        with self._guard:
+            self._catch_up()
+            return list(self._by_trace.get(trace, ()))
+
+    def traces(self) -> dict[str, str]:
+        """The traces that anything is said about: key, and the name under which it was last."""
+        with self._guard:
+            self._catch_up()
+            return {key: edits[-1].name for key, edits in self._by_trace.items()}
+
+    def first(self) -> Edit | None:
+        """The first edit of the file."""
+        with self._guard:
+            self._catch_up()
+            return min(
+                (edits[0] for edits in self._by_trace.values()),
+                key=lambda edit: edit.rev,
+                default=None,
+            )
+
+    def add(self, edit: Edit, *, base: int | None = None) -> Edit:
+        """Append an edit; as it stands in the file.
+
+        `base` is the `rev` of the field's edit that the author saw (0 for none). If another one is
+        in force by now, the edit is kept as `lost` and `Conflict` is raised. With None it holds
+        whatever there was. Raises `JournalError` if the disk refuses.
+        """
+        edit = replace(edit, at=edit.at or datetime.now(UTC).isoformat(timespec="milliseconds"))
+        with self._guard:
+            file = AppendFile(self.path, fsync=True, wait=True)
+            try:
+                self._catch_up()
+                if self._read_to < file.size:  # a writer was killed within its last line
+                    file.truncate(self._read_to)
+                now = self._in_force.get((edit.trace, edit.round, edit.field))
+                outdated = now if base is not None and now and now.rev != base else None
+                if outdated and outdated.value == edit.value:
+                    return outdated  # both say the same
+                file.append(replace(edit, lost=outdated is not None).line())
+            finally:
+                file.close()
+            self._catch_up()
+            if outdated:
+                raise Conflict(edit, outdated)
+            return self._in_force[edit.trace, edit.round, edit.field]
+
+    def _catch_up(self) -> None:
+        """Read the whole lines that this or another process has added."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._read_to)
+                added = file.read()
+        except FileNotFoundError:
+            return
+        for line in added[: added.rfind(b"\n") + 1].splitlines(keepends=True):
+            self._read_to += len(line)
+            self._lines += 1
+            if not line.strip():
+                continue
+            try:
+                edit = _decode(line, self._lines)
+            except (ValueError, TypeError, KeyError) as error:
+                self.problems.append(f"{self.path}:{self._lines}: not an edit ({error})")
+                continue
+            if not edit.lost:
+                self._by_trace.setdefault(edit.trace, []).append(edit)
+                self._in_force[edit.trace, edit.round, edit.field] = edit
+
+
+def _decode(line: bytes, number: int) -> Edit:
+    row = json.loads(line)
+    return Edit(
+        by=str(row["by"]),
+        trace=str(row["trace"]),
+        field=str(row["field"]),
+        value=row["value"],
+        round=int(row.get("round", 1)),
+        name=str(row.get("name", "")),
+        at=str(row.get("at", "")),
+        lost=bool(row.get("lost")),
+        rev=number,
+    )

@@ -1,0 +1,143 @@
+"""What was labelled, as files: labels that `rolecraft agreement` reads, and one wide table.
+
+Only rounds that their annotator has finished are exported: a half-read trace is no label.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from rolecraft.errors import JournalError
+from rolecraft.failure_taxonomy.labels import Labels
+from rolecraft.failure_taxonomy.modes import MODES
+from rolecraft.viewer.labelling.desk import Desk
+from rolecraft.viewer.labelling.sheet import MODE, Sheet
+
+GOLD = "gold"
+"""The annotator of adjudicated labels."""
+
+
+def exports(desk: Desk) -> dict[str, str]:
+    """The text of each file by its name.
+
+    `round-1.jsonl` has the blind labels of everyone, `round-2.jsonl` those after the discussion;
+    `round-1.NAME.jsonl` those of one annotator, NAME as in the folder; `gold.jsonl` what was
+    adjudicated; `labels.csv` all of them, a row a trace and annotator and round.
+    """
+    files: dict[str, list[Labels]] = {}
+    for annotator, number, _, labels in _finished(desk):
+        for name in (f"round-{number}.jsonl", f"round-{number}.{desk.file_of(annotator)}"):
+            files.setdefault(name, []).append(labels)
+    if gold := _gold(desk):
+        files["gold.jsonl"] = gold
+    written = {
+        name: "".join(json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in rows)
+        for name, rows in sorted(files.items())
+    }
+    return written | {"labels.csv": _table(desk)}
+
+
+def export_folder(desk: Desk, folder: Path | str) -> list[Path]:
+    """Write the files into a folder; their paths. Raises `JournalError` if the disk refuses."""
+    folder = Path(folder)
+    paths = []
+    for name, text in exports(desk).items():
+        path = folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+        except OSError as error:
+            reason = f"cannot be written: {error.strerror or error}"
+            raise JournalError(path, reason) from error
+        paths.append(path)
+    return paths
+
+
+def labels_of(desk: Desk, annotator: str, key: str, sheet: Sheet) -> Labels:
+    """A sheet as labels. Findings say whether their author had seen suggestions."""
+    source = "person.saw_suggestions" if sheet.saw else "person"
+    findings = sheet.findings
+    for finding in findings:
+        finding.source = source
+    return Labels(
+        trace=desk.trace(key).name,
+        annotator=annotator,
+        findings=tuple(findings),
+        decisive=sheet.decisive,
+        outcome=sheet.outcome,
+        note=sheet.note,
+    )
+
+
+def gold_labels(desk: Desk, key: str) -> Labels | None:
+    """What was adjudicated about a trace, with who decided and why; None if nothing was."""
+    sheet = desk.gold_sheet(key)
+    if not sheet.values:
+        return None
+    flawed = desk.gold_flaws(key)
+    findings = [finding for finding in sheet.findings if finding.mode not in flawed]
+    for finding in findings:
+        field = MODE + finding.mode
+        finding.source = f"adjudicated by {sheet.authors[field]}"
+        finding.reason = sheet.values[field].get("why") or finding.reason
+    return Labels(
+        trace=desk.trace(key).name,
+        annotator=GOLD,
+        findings=tuple(findings),
+        decisive=sheet.decisive,
+        outcome=sheet.outcome,
+        note=sheet.note,
+    )
+
+
+def _finished(desk: Desk) -> Iterator[tuple[str, int, Sheet, Labels]]:
+    for annotator in desk.annotators:
+        for key in desk.traces:
+            latest = desk.sheet(annotator, key).round
+            for number in range(1, latest + 1):
+                sheet = desk.finished(annotator, key, in_round=number)
+                if sheet is not None:
+                    yield annotator, number, sheet, labels_of(desk, annotator, key, sheet)
+
+
+def _gold(desk: Desk) -> list[Labels]:
+    decided = (gold_labels(desk, key) for key in desk.traces)
+    return [labels for labels in decided if labels is not None]
+
+
+def _table(desk: Desk) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    about = ["trace", "annotator", "round", "saw_suggestions"]
+    last = ["decisive_role", "decisive_step", "outcome", "note"]
+    table.writerow([*about, *MODES, *last])
+    rows = [
+        (labels, str(number), str(bool(sheet.saw)).lower())
+        for _, number, sheet, labels in _finished(desk)
+    ]
+    rows += [(labels, "", "") for labels in _gold(desk)]
+    for labels, number, saw in sorted(rows, key=lambda row: (row[0].trace, row[1] == "", row[1])):
+        blame = labels.decisive
+        outcome = "" if labels.outcome is None else str(labels.outcome).lower()
+        cells = [
+            labels.trace,
+            labels.annotator,
+            number,
+            saw,
+            *(labels.verdict(mode) or "" for mode in MODES),
+            "" if blame is None else blame.role,
+            "" if blame is None or blame.step is None else str(blame.step),
+            outcome,
+            labels.note,
+        ]
+        table.writerow(map(_harmless, cells))
+    return text.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    """A text that no spreadsheet takes for a formula: traces and notes are other people's."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
