@@ -5,12 +5,16 @@ from rolecraft.failure_taxonomy.detectors.constraints import Constraints
 from rolecraft.failure_taxonomy.detectors.ending import PrematureEnd
 from rolecraft.failure_taxonomy.detectors.repeated_text import Diagnostic, repeated_text
 from rolecraft.failure_taxonomy.detectors.repetition import Repetition
+from rolecraft.failure_taxonomy.detectors.reset import Reset
+from rolecraft.failure_taxonomy.detectors.role import RoleSpec
 from rolecraft.failure_taxonomy.detectors.termination import TerminationUnaware
 from rolecraft.failure_taxonomy.detectors.verification import VerificationAbsent
 from rolecraft.failure_taxonomy.detectors.weak import WeakVerification
 
 DETECTORS: tuple[Detector, ...] = (
+    RoleSpec(),
     Repetition(),
+    Reset(),
     TerminationUnaware(),
     PrematureEnd(),
     VerificationAbsent(),
@@ -26,6 +30,8 @@ __all__ = [
     "Diagnostic",
     "PrematureEnd",
     "Repetition",
+    "Reset",
+    "RoleSpec",
     "TerminationUnaware",
     "VerificationAbsent",
     "WeakVerification",
