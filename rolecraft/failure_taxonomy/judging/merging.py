@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from rolecraft.failure_taxonomy.modes import get_mode
+from rolecraft.failure_taxonomy.modes import Stage, get_mode
 from rolecraft.trajectories.events import FailureFinding
 
 Said: TypeAlias = list[FailureFinding] | str
@@ -25,6 +25,11 @@ WHOLE = frozenset({"history_loss", "termination_unaware", "reset"})
 def is_global(mode: str) -> bool:
     """True for a mode that a window of a long trace can only guess at."""
     return mode in WHOLE or get_mode(mode).absence
+
+
+def is_of_the_end(mode: str) -> bool:
+    """True for a mode that is an absence until the run is over: nothing was checked, say."""
+    return get_mode(mode).absence and Stage.AFTER in get_mode(mode).stages
 
 
 def verdict_of(said: Said) -> str:
@@ -44,12 +49,12 @@ def rows_of(said: Iterable[Said], verdict: str) -> list[FailureFinding]:
 def of_windows(mode: str, said: Sequence[Said]) -> Said:
     """What all windows together say.
 
-    A failure seen in one window is in the trace. That something is missing from the whole trace
-    is only seen from its end, and any window that saw the thing speaks against it.
+    A failure seen in one window is in the trace. That something is missing up to the end is only
+    seen from the end, and any window that saw the thing speaks against it.
     """
     verdicts = [verdict_of(part) for part in said]
     present = rows_of(said, "present")
-    if present and get_mode(mode).absence and len(said) > 1:
+    if present and is_of_the_end(mode) and len(said) > 1:
         if "absent" in verdicts or verdicts[-1] != "present":
             return "the windows of a long trace disagree"
         present = rows_of(said[-1:], "present")
@@ -75,7 +80,7 @@ def with_search(mode: str, merged: Said, found: Said, *, complete: bool) -> Said
         return found
     if before != after:
         return f"the windows of a long trace say {before}, a search of the whole says {after}"
-    if after == "absent" or get_mode(mode).absence:
+    if after == "absent" or is_of_the_end(mode):
         return found
     return distinct(rows_of([merged, found], "present"))
 
