@@ -54,7 +54,8 @@ class Environment(Bus):
 
     `model` serves every role that has none of its own. `limits` bind all roles together. `seed`
     makes sampling repeatable. `journal` is a file to record to; without one the trajectory is
-    kept in memory. `about` goes into the trajectory's header.
+    kept in memory. With `fsync` the record survives a power cut too, not only the end of the
+    process. `about` goes into the trajectory's header.
 
     `schedule` says who acts at the same time, see `Schedule`. `may_finish` names the roles whose
     `Finish` ends the run (anybody's, unless given). `observers` hear of every event when it
@@ -71,6 +72,7 @@ class Environment(Bus):
         seed: int = 0,
         id: str = "run",  # noqa: A002 - what it is called everywhere else
         journal: str | Path | None = None,
+        fsync: bool = False,
         about: dict[str, Any] | None = None,
         schedule: Schedule = "rounds",
         may_finish: Iterable[str] | None = None,
@@ -94,6 +96,7 @@ class Environment(Bus):
             id=id,
             seed=seed,
             journal=journal,
+            fsync=fsync,
             about=about,
             observers=observers,
         )

@@ -36,12 +36,14 @@ class Recorded:
         id: str,  # noqa: A002 - what it is called everywhere else
         seed: int,
         journal: str | Path | None,
+        fsync: bool,
         about: dict[str, Any] | None,
         observers: Iterable[Observer],
     ) -> None:
         self.id = id
         self.seed = seed
         self.journal = Path(journal) if journal is not None else None
+        self.fsync = fsync
         self.about: dict[str, Any] = dict(about or {})
         self.observers = tuple(observers)
         self.past: PastRun | None = None
@@ -90,7 +92,7 @@ class Recorded:
             from rolecraft.trajectories.backlog import PendingFile
             from rolecraft.trajectories.journal import Journal
 
-            self._journal = Journal(self.journal, header=trajectory.header())
+            self._journal = Journal(self.journal, header=trajectory.header(), fsync=self.fsync)
             if self._journal.next_seq and self.past is None:
                 self._journal.close()
                 raise UsageError(
@@ -99,7 +101,7 @@ class Recorded:
                     f"holds: `await team.recover({str(self.journal)!r})`."
                 )
             recorder = Recorder(self._journal)
-            recorder.backlog = self.backlog = PendingFile(self.journal)
+            recorder.backlog = self.backlog = PendingFile(self.journal, fsync=self.fsync)
         recorder.observers = self.observers
         for role in self.roles.values():
             role.rc.log = recorder

@@ -104,7 +104,11 @@ class TaskEnvironment(Environment, ABC):
         was over is graded again, and must come to the same signals. Raises what `episode` and
         `Team.recover` raise.
         """
-        kept = take_back(journal, lambda kept: following.check(self, kept.about, kept.known))
+        kept = take_back(
+            journal,
+            lambda kept: following.check(self, kept.about, kept.known),
+            fsync=self.fsync,
+        )
         past = PastRun(kept.known, kept.pending)
         following.follow(
             self, kept.trajectory, kept.about, past, journal=Path(journal), in_sinks=True

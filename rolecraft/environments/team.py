@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -235,7 +236,7 @@ class Team:
 
         if journal is not None:
             self.env.close()  # its own lock, if it is this file
-            kept = take_back(journal, check)
+            kept = await asyncio.to_thread(take_back, journal, check, fsync=env.fsync)
         else:
             assert not isinstance(record, (str, Path))
             kept = kept_of(record.trajectory if isinstance(record, Run) else record)

@@ -2,7 +2,7 @@
 
 `run(message)` takes a message up and calls `react`, which loops `_think` (choose the next action)
 and `_act` (run it; its message is remembered and published). Override any of `_observe`,
-`_think`, `_act`, `_react`; what you return is normalised in one place, `_take_up`.
+`_think`, `_act`, `_react`; what you return is normalised in one place, `_take_up` (`speaking`).
 
     run ──► _observe ──► react ──► _react:  while _think(): _act()
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rolecraft._declared import Declared
 from rolecraft.actions.action import Action
 from rolecraft.errors import UsageError
-from rolecraft.messages import SELF, USER, USER_REQUIREMENT, Message, address_of, anew, as_message
+from rolecraft.messages import USER, USER_REQUIREMENT, Message, address_of, anew, as_message
 from rolecraft.models.limits import check_limits
 from rolecraft.models.resolve import HUMAN, check_model
 from rolecraft.roles import (
@@ -30,13 +30,12 @@ from rolecraft.roles import (
     recording,
     serving,
 )
-from rolecraft.roles.acting import RunsActions
 from rolecraft.roles.context import WATCH_USER, RoleContext, RoleReactMode
 from rolecraft.roles.cursor import Cursor
 from rolecraft.roles.fresh import Beginning
+from rolecraft.roles.speaking import Speaks
 from rolecraft.roles.tool_calling import UseTools, as_tools
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.recorder import Log
 
 if TYPE_CHECKING:
     from rolecraft.actions.action import Running
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from rolecraft.roles.planning import Planning
 
 
-class Role(RunsActions):
+class Role(Speaks):
     """Somebody who acts: a name, a purpose, and a list of actions.
 
     Subclass it and set the fields you need; nothing else is required. `model` is a `Model` or a
@@ -357,81 +356,6 @@ class Role(RunsActions):
         self.rc.reply_ends = self._reply_ends
         result = await (todo.run(self.rc.history) if todo._takes_history else todo.run())
         return _replies.as_reply(result, todo, self)
-
-    def _take_up(self, said: Any) -> Message | None:
-        """Attribute, remember, record and publish what I said; once, however often called."""
-        if isinstance(said, Message) and said.event is not None and said.sent_from == self.name:
-            return said
-        message = _replies.as_reply(said, self.rc.last_action, self)
-        if message is None:
-            return None
-        if "<" in message.content and _mistakes.COROUTINE in message.content:
-            _mistakes.warn_not_awaited(message.content, self)
-        message.route()
-        message.sent_from = self.name
-        if message.role == "user":
-            message.role = self.name
-        if not message.cause_by and self.rc.last_action is not None:
-            message.cause_by = self.rc.last_action.address
-        env = self.rc.env
-        if env is not None:
-            env.check_receivers(message)
-        self._number(message, self.name)
-        if env is not None:
-            env.say_otherwise(message)
-        ended, self.rc.ending = self.rc.ending, None
-        ends = {"ends": ended.left or True} if ended is not None else {}
-        self._log_now().add_message(message, self._cause(), **ends)
-        now = self._now()
-        self._says(message, now.path if now is not None else "")
-        return message
-
-    def _says(self, message: Message, path: str) -> None:
-        """Remember what was said in the run `path` of an action, and hand it on.
-
-        Actions within an action may run at the same time: what they say is heard when the outer
-        one has ended, in the order of their places.
-        """
-        if "." in path:
-            self.rc.said_within.append((tuple(map(int, path.split("."))), message))
-            return
-        if message.sent_from == self.name:
-            self.rc.last_event = message.event
-            self.rc.memory.add(message)
-            keeping.keep_later(self, message)
-            if SELF in message.send_to or self.name in message.send_to:
-                self.rc.inbox.append(message)
-        if self.rc.outbox is not None:
-            self.rc.outbox.append(message)
-        elif self.rc.env is not None:
-            self.rc.env.deliver(message)
-
-    def _says_again(self, message: Message, cause: int | None, log: Log, path: str) -> int:
-        """Say what an action has said that is served from the record."""
-        if "." not in path:
-            self.rc.said += 1
-        event = log.add_message(message, cause)
-        self._says(message, path)
-        return event
-
-    def publish_message(self, message: str | Message) -> Message:
-        """Say something now, apart from what an action returns. Heard after this turn."""
-        message = as_message(message)
-        if message.event is not None:  # said before: said again, as a new message
-            message = anew(message)
-        published = self._take_up(message)
-        assert published is not None
-        return published
-
-    def missed(self) -> None:
-        """The turn failed: keep what it took up, so that it can be taken up again."""
-        self.rc.missed, self.rc.news = [*self.rc.missed, *self.rc.news], []
-
-    def take_up_again(self) -> bool:
-        """Put what failed turns took up back into the inbox; False if there is nothing."""
-        again, self.rc.missed = self.rc.missed, []
-        self.rc.inbox = [*again, *self.rc.inbox]
-        return bool(again)
 
     async def recall(self, query: str, k: int = 5) -> list[Remembered]:
         """The memories in `long_term` that fit `query` best; recorded as a call of a tool.

@@ -51,7 +51,9 @@ class Kept:
     """The events of the unfinished round as they stood in the record."""
 
 
-def take_back(path: Path | str, check: Callable[[Kept], None] | None = None) -> Kept:
+def take_back(
+    path: Path | str, check: Callable[[Kept], None] | None = None, *, fsync: bool = False
+) -> Kept:
     """Take the unfinished round out of a journal. Locks the file meanwhile.
 
     `check` is called before anything is written, and may raise.
@@ -62,7 +64,7 @@ def take_back(path: Path | str, check: Callable[[Kept], None] | None = None) -> 
     path = Path(path)
     if not path.is_file():
         raise TraceError(path, "there is no such journal to recover.")
-    file = AppendFile(path)
+    file = AppendFile(path, fsync=fsync)
     try:
         header, events, ends = _read(path)
         kept = split(header[0], header[1], events)
@@ -75,7 +77,7 @@ def take_back(path: Path | str, check: Callable[[Kept], None] | None = None) -> 
         ]
         if (cut := len(kept.known)) < len(events):
             if kept.pending[0]:
-                backlog = PendingFile(path, generation=next_generation(path))
+                backlog = PendingFile(path, generation=next_generation(path), fsync=fsync)
                 backlog.keep_all(kept.pending[0])
                 backlog.close()
             file.truncate(ends[cut])
