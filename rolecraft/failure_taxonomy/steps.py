@@ -3,18 +3,48 @@
 A step is an action, a tool call, or a piece of code in a message that was executed. It is found
 from typed events alone: an `action` with what its role leaves until its next action, a
 `tool_call` with its `tool_result`, a `tool_result` that itself names `arguments` with the message
-that caused it (how importers write executed code).
+that caused it (how importers write executed code). A call whose result is not in the log, because
+the format has none or an importer says `done`, is finished with an outcome that nobody knows.
+What a role says is no step here; see `turns` for logs in which nothing else is one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rolecraft.failure_taxonomy.view import TraceView, fingerprint, sounds_like_reading
+from rolecraft.failure_taxonomy.view import (
+    TraceView,
+    fingerprint,
+    sounds_like_reading,
+    words_of,
+)
 from rolecraft.trajectories.events import Event
+
+_CHANGING = re.compile(
+    r"\b_?(edit|write|patch|create|insert|replace|install|uninstall|delete|remove|save|update|commit|"
+    r"apply|append|modify|upload|post|put|send|move|rename)\w*(\.\w+)*\(|"
+    r"\b(sed -i|git (apply|commit|checkout|reset|stash)|pip3? install|conda|apt(-get)? install|"
+    r"npm (i|install)|mkdir|touch|mv|cp|rm|tee)\b|"
+    r"[^->=]>>?\s*[\w./~-]+\.\w+|\bopen\([^)]*['\"][wax]b?\+?['\"]",
+    re.IGNORECASE,
+)
+_CHANGING_WORDS = (
+    "add append apply book buy cancel click commit create delete drop edit editor execute fill "
+    "insert install make modify move order patch pay play post press put remove rename replace "
+    "save schedule select send set skip submit transfer type update upload write"
+)
+_CHANGES = frozenset(_CHANGING_WORDS.split())
+"""Words of a tool's name that speak of changing something."""
+_INTERPRETERS = frozenset(
+    "bash cmd code console interpreter ipython jupyter python shell sh terminal".split()  # noqa: SIM905
+)
+_EDITORS = frozenset(
+    "author coder developer editor engineer fixer programmer refactorer writer".split()  # noqa: SIM905
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +52,7 @@ class Step:
     """One step. `start` and `end` are positions of its first and last event."""
 
     role: str
-    kind: Literal["action", "tool", "code"]
+    kind: Literal["action", "tool", "code", "turn"]
     name: str
     key: bytes
     """Equal for steps of one role that do the same with the same."""
@@ -60,18 +90,41 @@ def _plain(value: Any) -> Any:
     return value
 
 
+NOT_RECORDED = b"not recorded"
+"""The outcome of a step that ended in a log which does not show how."""
+
+
+def may_change(code: str, role: str) -> bool:
+    """True for code that looks as if it changes something, or whose author's work is changing.
+
+    For logs of others, in which every look at something is code that an interpreter runs.
+    """
+    return _CHANGING.search(code) is not None or not _EDITORS.isdisjoint(words_of(role))
+
+
+def _call_may_change(tool: str, arguments: str, role: str) -> bool:
+    words = words_of(tool)
+    if not _INTERPRETERS.isdisjoint(words):
+        return may_change(arguments, role)
+    return not _CHANGES.isdisjoint(words)
+
+
 def find_steps(view: TraceView) -> list[Step]:
     """All steps of the team, in the order in which they start."""
     steps: list[Step] = []
     acting: dict[str, Step] = {}
     calls: dict[int, Step] = {}
+    returns = view.records("tool_result")
     for at, event in enumerate(view.events):
         if event.kind == "action":
             acting[event.role] = step = _action(event, at)
             steps.append(step)
         elif event.kind == "tool_call":
             around = acting.get(event.role)
-            calls[event.seq] = step = _tool(event, at, nested=around is not None)
+            calls[event.seq] = step = _tool(event, at, nested=around is not None, ours=view.ours)
+            if event.data.get("done") is True or not returns:
+                step.finished = True
+                step.left.append(NOT_RECORDED)
             steps.append(step)
             if around is not None:
                 around.uses_tools, around.end = True, at
@@ -98,10 +151,15 @@ def _action(event: Event, at: int) -> Step:
     return Step(event.role, "action", name, key, at, at)
 
 
-def _tool(event: Event, at: int, *, nested: bool) -> Step:
+def _tool(event: Event, at: int, *, nested: bool, ours: bool) -> Step:
     name = str(event.data.get("tool", ""))
-    key = fingerprint("tool", event.role, name, _canonical(event.data.get("arguments")))
+    given = _canonical(event.data.get("arguments"))
+    key = fingerprint("tool", event.role, name, given)
     reads = event.data.get("read_only")
+    if not isinstance(reads, bool):
+        reads = sounds_like_reading(name) or (
+            not ours and not _call_may_change(name, given, event.role)
+        )
     return Step(
         event.role,
         "tool",
@@ -110,7 +168,7 @@ def _tool(event: Event, at: int, *, nested: bool) -> Step:
         at,
         at,
         nested=nested,
-        reads=reads if isinstance(reads, bool) else sounds_like_reading(name),
+        reads=reads,
     )
 
 
@@ -121,8 +179,10 @@ def _executed(view: TraceView, result: Event, at: int) -> Step | None:
     if arguments is None or author is None:
         return None
     name = str(result.data.get("tool", ""))
-    key = fingerprint("code", author.role, name, _canonical(arguments))
+    given = _canonical(arguments)
+    key = fingerprint("code", author.role, name, given)
     step = Step(author.role, "code", name, key, view.position[author.seq], at)
+    step.reads = not view.ours and not may_change(given, author.role)
     _finish(view, step, at)
     return step
 

@@ -95,6 +95,11 @@ class TraceView:
         return recorded is None or set(kinds) <= set(recorded)
 
     @property
+    def ours(self) -> bool:
+        """True for a record of our own runtime, which writes every kind of event."""
+        return self.about.get("records") is None
+
+    @property
     def whole(self) -> bool:
         """False if lines of the trace were lost: then nothing can be said to be missing."""
         return not self.trajectory.problems
@@ -178,6 +183,13 @@ class TraceView:
         from rolecraft.failure_taxonomy.steps import find_steps
 
         return find_steps(self)
+
+    @cached_property
+    def turns(self) -> list[Step]:
+        """Steps that only show in what was said, in a trace that records no actions."""
+        from rolecraft.failure_taxonomy.turns import find_turns
+
+        return find_turns(self)
 
     # --- checks and artifacts -----------------------------------------------------------------
 

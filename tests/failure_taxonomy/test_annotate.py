@@ -55,11 +55,12 @@ async def test_a_good_run_has_no_failure_and_says_how_much_was_judged() -> None:
     assert report.decisive is None
     assert set(report.judged) == {
         "repetition",
+        "reset",
         "termination_unaware",
         "premature_end",
         "verification.absent",
     }
-    assert "4 of the 14 modes were judged" in report.summary()
+    assert "5 of the 14 modes were judged" in report.summary()
     assert "no failure found among the modes that were judged" in report.summary()
 
 
@@ -125,7 +126,7 @@ async def test_a_trajectory_a_run_a_file_and_a_role_can_be_annotated(tmp_path: P
         report = await annotate(trace)
         assert report.trace == name
         assert report.format == "rolecraft"
-        assert report.judged.keys() == {"repetition"}
+        assert report.judged.keys() == {"repetition", "reset"}
 
 
 async def test_what_cannot_be_annotated_is_named() -> None:

@@ -1,33 +1,48 @@
 """Step repetition: a finished step is done again and nothing new calls for it.
 
-Two steps are the same if role, action or tool, arguments and outcome are (white space apart).
-The second is a repetition unless something happened in between that could be its reason: the
-world changed (an artifact, a new kind of verification result, a tool that may write, a word from
-outside the team), or the role learned something (a message it had not heard before, and, for
-actions, a new result of its own). In a loop of several steps everything is new in the first lap
-and nothing afterwards, so loops of any length show without a search for cycles.
+Two steps are the same if role, action or tool, arguments and outcome are (white space, and times
+within results, apart). The second is a repetition unless something happened in between that could
+be its reason: the world changed (an artifact, a new kind of verification result, a tool that may
+write, a word from outside the team), or the role learned something (a message it had not heard
+before, and, for actions, a new result of its own). In a loop of several steps everything is new
+in the first lap and nothing afterwards, so loops of any length show without a search for cycles.
+A failure is an outcome: to try the same again, unchanged, and to fail again is a repetition.
 
-Two things are not counted. A step that failed may be tried again once. And a step repeated until
-its outcome changes, with nothing else in between, was waiting.
+In the logs of others turns are steps too (see `turns`): the same code, the same request to the
+same role, the same paragraph. There, only a change of the world is a reason: a role that hears
+something new and says what it said before has done nothing with it.
+
+A step repeated until its outcome changes, with nothing else in between, was waiting. A reset
+without a cause is no reason to do things again, and turns from before it that come again after it
+are repetitions whatever was done in between.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
+from rolecraft.failure_taxonomy.detectors.reset import uncaused_resets
 from rolecraft.failure_taxonomy.steps import Step
+from rolecraft.failure_taxonomy.turns import logged_twice
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.messages import ALL, USER
 from rolecraft.trajectories.events import Event, FailureFinding
+
+_TIMES = re.compile(
+    r"\b\d+(\.\d+)? ?(ms|s|secs?|seconds?|minutes?)\b|\b\d\d?:\d\d(:\d\d)?(\.\d+)?|0x[0-9a-f]+",
+    re.IGNORECASE,
+)
+"""What differs between two results that are the same: durations, clock times, addresses."""
 
 
 class Repetition(Detector):
     """Decides `repetition` on traces that record actions or tool calls.
 
-    On chat logs it sees executed code only: it can find a repetition there, not rule one out.
+    On chat logs it sees turns and executed code: it can find a repetition there, not rule one out.
     """
 
     name = "detector.repetition"
@@ -38,7 +53,9 @@ class Repetition(Detector):
         if found:
             return sorted(found, key=lambda finding: finding.events)
         if not view.records("action", "tool_call"):
-            return [self.unknown("repetition", "the format shows executed code only, no actions")]
+            return [
+                self.unknown("repetition", "the format records no actions, and no turn came again")
+            ]
         if not view.whole:
             return [self.unknown("repetition", LOST)]
         return [self.absent("repetition", "no finished step was done again without a reason")]
@@ -52,45 +69,64 @@ class Repetition(Detector):
             role=first.role,
             quote_of=view.events[again.start],
             reason=(
-                f"`{first.name}` of event {view.events[first.start].seq} was done {times} more, "
+                f"{_named(first)} of event {view.events[first.start].seq} was done {times} more, "
                 f"with the same outcome and nothing new in between"
             ),
         )
 
 
+def _named(step: Step) -> str:
+    return step.name if step.kind == "turn" else f"`{step.name}`"
+
+
 def repeated_runs(view: TraceView) -> list[list[Step]]:
     """The repetitions of a trace: each a step and those that repeat it, in order."""
+    twice = logged_twice(view)
     steps = [
         step
-        for step in view.steps
-        if step.finished and step.left and not (step.kind == "action" and step.uses_tools)
+        for step in (*view.steps, *view.turns)
+        if step.finished
+        and step.left
+        and not (step.kind == "action" and step.uses_tools)
+        and not (step.kind == "tool" and step.name in view.team)  # a request, which is a turn
+        and not (twice and view.events[step.start].data.get("again"))
     ]
     news = _News(view, steps)
     done: dict[bytes, list[Step]] = {}
     for step in steps:
         done.setdefault(step.key, []).append(step)
-    runs = [run for same in done.values() if len(same) > 1 for run in _without_reason(same, news)]
+    runs = [
+        run for same in done.values() if len(same) > 1 for run in _without_reason(view, same, news)
+    ]
     return sorted(runs, key=lambda run: run[1].start)
 
 
-def _without_reason(same: list[Step], news: _News) -> Iterator[list[Step]]:
+def _without_reason(view: TraceView, same: list[Step], news: _News) -> Iterator[list[Step]]:
     """Split the occurrences of one step into runs that nothing new parts; the repetitions."""
     run = [same[0]]
     for before, step in pairwise(same):
         reason = news.between(before, step)
-        if step.outcome == before.outcome and not reason:
+        if not reason and _same_outcome(view, before, step):
             run.append(step)
             continue
         waited = not reason and not news.acted_between(before, step)
-        if not waited and _counts(run):
+        if not waited and len(run) > 1:
             yield run
         run = [step]
-    if _counts(run):
+    if len(run) > 1:
         yield run
 
 
-def _counts(run: list[Step]) -> bool:
-    return len(run) > (2 if run[0].failed else 1)
+def _same_outcome(view: TraceView, one: Step, other: Step) -> bool:
+    if one.left == other.left:
+        return True
+    if one.kind == "action" or len(one.left) != 1 or len(other.left) != 1:
+        return False
+    results = [view.events[step.end] for step in (one, other)]
+    if any(result.kind != "tool_result" for result in results):
+        return False
+    first, second = (" ".join(_TIMES.sub("", result.content).split()) for result in results)
+    return one.failed == other.failed and first == second
 
 
 class _News:
@@ -104,13 +140,21 @@ class _News:
         self._learned: dict[str, list[int]] = {role: [] for role in view.team}
         self._starts: dict[str, list[int]] = {role: [] for role in view.team}
         self._heard: set[tuple[str, bytes]] = set()
+        self._resets = [sign.at for sign in uncaused_resets(view)]
         self._read_events(view)
+        self._read_requests(view)
         self._read_steps(steps)
 
     def between(self, before: Step, after: Step) -> bool:
         """True if a reason to do `after` lies between the two steps."""
         start, end, role = before.end + 1, after.start, after.role
-        if _count(self._everyone, start, end) or _count(self._told[role], start, end):
+        if after.kind == "turn" and _count(self._resets, start, end):
+            return False
+        if _count(self._everyone, start, end):
+            return True
+        if after.kind == "turn":
+            return False
+        if _count(self._told[role], start, end):
             return True
         own = _count(self._said_to_all[role], start, end)
         if _count(self._told_all, start, end) > own:
@@ -124,7 +168,10 @@ class _News:
     def _read_events(self, view: TraceView) -> None:
         verdicts: dict[str, object] = {}
         changed = {at for places in view.artifact_changes.values() for at in places}
+        uncaused = set(self._resets)
         for at, event in enumerate(view.events):
+            if at in uncaused:
+                continue
             if event.kind == "message":
                 self._read_message(view, event, at)
             elif event.kind == "artifact":
@@ -160,6 +207,17 @@ class _News:
                 self._told[role].append(at)
             self._heard.add((role, said))
         self._heard.add((event.role, said))
+
+    def _read_requests(self, view: TraceView) -> None:
+        """A new request is news to whom it is handed."""
+        made: set[bytes] = set()
+        for turn in view.turns:
+            receiver = str(view.events[turn.start].data.get("tool"))
+            if turn.key not in made and receiver in self._told:
+                made.add(turn.key)
+                self._told[receiver].append(turn.start)
+        for told in self._told.values():
+            told.sort()
 
     def _read_steps(self, steps: list[Step]) -> None:
         seen: set[tuple[bytes, tuple[bytes, ...]]] = set()

@@ -72,6 +72,12 @@ class Draw:
 
 
 @pytest.fixture
+def draw_of() -> Callable[[str], Draw]:
+    """Draws for a seed."""
+    return Draw
+
+
+@pytest.fixture
 def measure() -> Callable[..., Awaitable[Score]]:
     """Score a detector on families of scripts, `positive` with the failure, `negative` without.
 

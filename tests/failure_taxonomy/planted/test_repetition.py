@@ -88,6 +88,22 @@ def failing_call_over_and_over(draw: Any) -> Script:
     return Script([Turn(role, "Deploy", does=[call] * draw.number(3, 6), says=draw.say())])
 
 
+def failing_call_once_more(draw: Any) -> Script:
+    """The command failed, nothing was changed, and the same command fails in the same way."""
+    role = draw.role()
+    call = Use("fetch", {"url": draw.file()}, "Error: no such host", ok=False)
+    return Script([Turn(role, "Fetch", does=[call, call], says=draw.say())])
+
+
+def result_that_differs_in_its_times(draw: Any) -> Script:
+    """How long it took, and when it was, make no other outcome."""
+    role = draw.role()
+    told = draw.say()
+    call = Use("run_tests", {"all": True}, f"{told} 3 passed in 0.12s at 10:31:07", ok=True)
+    again = replace(call, result=f"{told} 3 passed in 1.4 s at 10:33:58")
+    return Script([Turn(role, "Check", does=[call, again], says=draw.say())])
+
+
 def artifact_written_again_unchanged(draw: Any) -> Script:
     """The same file with the same content is written by the same action a second time."""
     role, other = draw.role(), draw.role()
@@ -156,12 +172,20 @@ def waiting(draw: Any) -> Script:
     return Script([Turn(role, "Wait", does=calls, says=draw.say())])
 
 
-def one_retry_after_a_failure(draw: Any) -> Script:
-    """What failed may be tried once more."""
+def one_retry_that_works(draw: Any) -> Script:
+    """What failed is tried once more, and works."""
     role = draw.role()
     call = Use("fetch", {"url": draw.file()}, "Error: timed out", ok=False)
-    second = draw.one_of(call, replace(call, result=draw.say(), ok=True))
+    second = replace(call, result=draw.say(), ok=True)
     return Script([Turn(role, "Fetch", does=[call, second], says=draw.say())])
+
+
+def retry_after_a_change(draw: Any) -> Script:
+    """The command failed, something was mended, and the same command fails once more."""
+    role = draw.role()
+    call = Use("deploy", {"to": "test"}, "Error: port is taken", ok=False)
+    mend = draw.one_of(draw.writing(), Make(draw.file(), draw.say()))
+    return Script([Turn(role, "Deploy", does=[call, mend, call], says=draw.say())])
 
 
 def same_words_for_other_work(draw: Any) -> Script:
@@ -302,6 +326,8 @@ POSITIVE = [
     three_roles_in_a_loop,
     loop_with_tools,
     failing_call_over_and_over,
+    failing_call_once_more,
+    result_that_differs_in_its_times,
     artifact_written_again_unchanged,
     stuck_until_a_limit,
 ]
@@ -311,7 +337,8 @@ NEGATIVE = [
     same_call_after_a_tool_that_writes,
     same_call_with_another_answer,
     waiting,
-    one_retry_after_a_failure,
+    one_retry_that_works,
+    retry_after_a_change,
     same_words_for_other_work,
     the_user_asks_again,
     a_colleague_asks_for_it,

@@ -1,0 +1,159 @@
+"""Turns of the logs of others, in which what a role says may be all that shows a step.
+
+Three kinds of turn are steps. Code that is written to be run or delivered; a request that one
+role hands to another (a subgoal); and a text that is too long to come again by custom. Two such
+turns of one role are the same if the code, the request or the text is, white space apart;
+requests also if only words between the names and numbers differ. A request is
+made again only if its receiver has done something since. Short texts (courtesies,
+acknowledgements, "Continue.") are no steps, nor is what an automatic answerer says, a role that
+has one text for everything, nor what a logger with several handlers wrote several times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from typing import Any
+
+from rolecraft.failure_taxonomy.steps import Step, may_change
+from rolecraft.failure_taxonomy.view import TraceView, fingerprint
+from rolecraft.trajectories.events import Event
+
+OWN_WORDS = 40
+"""A text of so many words is a paragraph: nobody says it twice by custom."""
+REQUEST_WORDS = 8
+"""A shorter request ("Please go on") names no work of its own."""
+CODE = 16
+"""Shorter code (in characters, without white space) is a mention, not work."""
+ALIKE = 0.9
+"""Two requests are one if so great a share of their words is common, and all names and numbers."""
+REMEMBERED = 16
+"""A request is compared with so many earlier ones to the same role."""
+
+TWICE = 0.02
+"""A logger with two handlers makes half of the records repetitions, with so small an error."""
+TEXT = "the text"
+"""Name of a step that is a long text."""
+
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+_REQUEST = re.compile(
+    r"^[ \t>*#]*(?:sub-?goal|sub-?task|request|instruction|next step or subgoal)[ \t*]*:[ \t*]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TO = re.compile(r"^[ \t>*#]*(?:intern(?: name)?|assignee|agent)[ \t*]*:[ \t*]*(.+)$", re.I | re.M)
+_WORD = re.compile(r"\w+(?:[./:_-]\w+)*")
+_NAME = re.compile(r"\d|[._/:-]|[a-z][A-Z]")
+
+
+def find_turns(view: TraceView) -> list[Step]:
+    """The turns of the team that are steps; none in a record of our own."""
+    return [] if view.ours else _Turns(view).steps
+
+
+class _Turns:
+    def __init__(self, view: TraceView) -> None:
+        self.view = view
+        self.steps: list[Step] = []
+        self._requests: dict[tuple[str, ...], deque[_Request]] = defaultdict(
+            lambda: deque(maxlen=REMEMBERED)
+        )
+        self._acted: dict[str, int] = {}
+        leading = {e.cause for e in view.events if e.kind in ("tool_call", "tool_result")}
+        twice = logged_twice(view)
+        said: dict[str, set[str]] = defaultdict(set)
+        for at, event in enumerate(view.events):
+            if event.role not in view.team or (twice and event.data.get("again")):
+                continue
+            if event.kind == "tool_call":
+                self._call(event, at)
+            elif event.kind in ("message", "thought"):
+                if event.kind == "message" and len(said[event.role]) < 2:
+                    said[event.role].add(event.content[:200])
+                if event.seq not in leading:  # what it leads to is the step
+                    self._said(event, at)
+            elif event.kind == "tool_result" and event.data.get("tool") == event.role:
+                self._text(event, at)  # what a role reports to whom it works for
+            self._acted[event.role] = at
+        automatic = {role for role, texts in said.items() if len(texts) == 1}
+        self.steps = [s for s in self.steps if s.name != TEXT or s.role not in automatic]
+
+    def _said(self, event: Event, at: int) -> None:
+        asked = _REQUEST.search(event.content)
+        if asked is not None:
+            named = _TO.search(event.content)
+            receiver = named[1].strip() if named else ",".join(event.to)
+            if self._request(event, at, receiver, event.content[asked.end() :]):
+                return
+        if "```" in event.content:
+            code = "\0".join(_FENCED.findall(event.content))
+            if len("".join(code.split())) >= CODE:
+                key = fingerprint("code", event.kind, event.role, code)
+                self._add(event, at, "the code", key, reads=not may_change(code, event.role))
+                return
+        self._text(event, at)
+
+    def _text(self, event: Event, at: int) -> None:
+        text = event.content
+        if len(text) > 2 * OWN_WORDS and len(text.split(None, OWN_WORDS - 1)) == OWN_WORDS:
+            key = fingerprint("text", event.kind, event.role, ",".join(event.to), text)
+            self._add(event, at, TEXT, key)
+
+    def _call(self, event: Event, at: int) -> None:
+        """A call whose tool is a role hands that role a request."""
+        receiver = str(event.data.get("tool"))
+        if receiver in self.view.team:
+            self._request(event, at, receiver, as_text(event.data.get("arguments")))
+
+    def _request(self, event: Event, at: int, receiver: str, text: str) -> bool:
+        request = _Request(text, at)
+        if len(request.words) < REQUEST_WORDS:
+            return False
+        earlier = self._requests[event.kind, event.role, receiver]
+        known = next((other for other in earlier if other.like(request)), None)
+        if known is None:
+            earlier.append(request)
+        else:
+            before, known.at = known.at, at
+            if self._acted.get(receiver, before) < before:
+                return True  # nobody has answered it yet
+        key = fingerprint("request", event.kind, event.role, receiver, (known or request).text)
+        self._add(event, at, f"the request to `{receiver}`", key)
+        return True
+
+    def _add(self, event: Event, at: int, name: str, key: bytes, *, reads: bool = True) -> None:
+        step = Step(event.role, "turn", name, key, at, at)
+        step.left.append(b"said")
+        step.finished, step.reads = True, reads
+        self.steps.append(step)
+
+
+def as_text(arguments: Any) -> str:
+    if isinstance(arguments, dict):
+        return "\n".join(map(str, arguments.values()))
+    return str(arguments)
+
+
+def logged_twice(view: TraceView) -> bool:
+    """True if a logger wrote every record several times: an importer marks them `again`."""
+    repeated = view.about.get("repeated")
+    if not isinstance(repeated, (int, float)):
+        return False
+    return any(abs(repeated - share) <= TWICE for share in (1 / 2, 2 / 3))
+
+
+class _Request:
+    __slots__ = ("at", "names", "text", "words")
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text = text
+        self.at = at
+        """Where it was last made."""
+        found = _WORD.findall(text)
+        self.words = frozenset(word.lower() for word in found)
+        self.names = frozenset(word for word in found if _NAME.search(word))
+
+    def like(self, other: _Request) -> bool:
+        if self.names != other.names:
+            return False
+        common = len(self.words & other.words)
+        return common >= ALIKE * len(self.words | other.words)
