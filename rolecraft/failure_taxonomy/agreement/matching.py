@@ -1,0 +1,67 @@
+"""Which gold trace a predicted trace is.
+
+Invariant: two traces are matched only if no other trace fits as well; what is left over is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Matches:
+    """Names of traces in gold, each with its name in the prediction, and what is left over."""
+
+    pairs: dict[str, str] = field(default_factory=dict)
+    gold_only: list[str] = field(default_factory=list)
+    predicted_only: list[str] = field(default_factory=list)
+
+
+def match(gold: Iterable[str], predicted: Iterable[str]) -> Matches:
+    """Match traces by name.
+
+    Equal names first. Then paths by their last parts, as many as there are: `a/1.json` is
+    `runs/a/1.json`, whatever folder a tool ran in, unless there is a further `a/1.json`. Then the
+    file's name without folder and ending, or the id behind `#`.
+    """
+    golds, preds = list(dict.fromkeys(gold)), list(dict.fromkeys(predicted))
+    there = set(preds)
+    pairs = {name: name for name in golds if name in there}
+    parts = {name: name.replace("\\", "/").split("/") for name in (*golds, *preds)}
+    for length in range(max(map(len, parts.values()), default=0), 0, -1):
+        tails = {name: "/".join(listed[-length:]) for name, listed in parts.items()}
+        _pair(golds, preds, pairs, tails)
+    _pair(golds, preds, pairs, {name: _bare(listed[-1]) for name, listed in parts.items()})
+    taken = set(pairs.values())
+    return Matches(
+        {name: pairs[name] for name in golds if name in pairs},
+        [name for name in golds if name not in pairs],
+        [name for name in preds if name not in taken],
+    )
+
+
+def _pair(
+    golds: list[str], preds: list[str], pairs: dict[str, str], keys: Mapping[str, str]
+) -> None:
+    """Pair what is left and has the same key, where no other name on its side has that key."""
+    taken = set(pairs.values())
+    ours, theirs = _unique(golds, keys), _unique(preds, keys)
+    for by, name in ours.items():
+        if name not in pairs and by in theirs and theirs[by] not in taken:
+            pairs[name] = theirs[by]
+
+
+def _unique(names: Iterable[str], keys: Mapping[str, str]) -> dict[str, str]:
+    by: dict[str, list[str]] = {}
+    for name in names:
+        by.setdefault(keys[name], []).append(name)
+    return {key: group[0] for key, group in by.items() if len(group) == 1}
+
+
+def _bare(file: str) -> str:
+    _, mark, part = file.rpartition("#")
+    if mark:
+        return part
+    stem, dot, _ = part.rpartition(".")
+    return stem if dot and stem else part

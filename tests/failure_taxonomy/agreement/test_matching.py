@@ -1,0 +1,55 @@
+"""Traces are matched by name, and only where one name fits one other."""
+
+from __future__ import annotations
+
+import pytest
+
+from rolecraft.failure_taxonomy.agreement import match
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted"),
+    [
+        ("runs/1.jsonl", "runs/1.jsonl"),
+        ("1.jsonl", "/data/runs/1.jsonl"),
+        ("/home/ada/runs/1.jsonl", "../runs/1.jsonl"),
+        (r"C:\runs\1.jsonl", "runs/1.jsonl"),
+        ("1", "runs/1.jsonl"),
+        ("mad.json#17", "/data/mad.json#17"),
+        ("17", "/data/mad.json#17"),
+        ("task-a", "gold.json#task-a"),
+    ],
+)
+def test_one_trace_is_found_in_whatever_folder(gold: str, predicted: str) -> None:
+    found = match([gold], [predicted])
+    assert found.pairs == {gold: predicted}
+    assert found.gold_only == found.predicted_only == []
+
+
+def test_as_many_parts_of_the_path_as_it_takes() -> None:
+    found = match(["a/1.json", "b/1.json"], ["x/b/1.json", "x/a/1.json"])
+    assert found.pairs == {"a/1.json": "x/a/1.json", "b/1.json": "x/b/1.json"}
+
+
+def test_what_could_be_two_is_none_and_is_named() -> None:
+    found = match(["a/1.json", "b/1.json", "2.json"], ["1.json", "runs/2.json"])
+    assert found.pairs == {"2.json": "runs/2.json"}
+    assert (found.gold_only, found.predicted_only) == (["a/1.json", "b/1.json"], ["1.json"])
+
+
+def test_a_name_that_is_left_over_is_not_given_to_another_folder() -> None:
+    """`y/1.json` and `z/1.json` are left alone, but `1.json` is not the name of one trace."""
+    found = match(["x/1.json", "y/1.json"], ["x/1.json", "z/1.json"])
+    assert found.pairs == {"x/1.json": "x/1.json"}
+    assert (found.gold_only, found.predicted_only) == (["y/1.json"], ["z/1.json"])
+
+
+def test_ids_of_two_files_are_told_apart() -> None:
+    found = match(["a.json#1", "b.json#1"], ["b.json#1", "1"])
+    assert found.pairs == {"b.json#1": "b.json#1"}
+    assert found.predicted_only == ["1"]
+
+
+def test_nothing_matches_nothing() -> None:
+    assert match([], ["a"]).predicted_only == ["a"]
+    assert match(["a"], []).gold_only == ["a"]
