@@ -10,6 +10,24 @@ import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._failures import coverage, failures_table, left_open
+from rolecraft.cli._judges import (
+    PANEL,
+    Cache,
+    Concurrency,
+    Format,
+    NoCache,
+    Redact,
+    RedactPattern,
+    Samples,
+    Usd,
+    Variant,
+    asker_of,
+    cache_folder,
+    cost,
+    need_judge,
+    redaction_of,
+    shots_of,
+)
 from rolecraft.cli._models import Models
 from rolecraft.cli._options import Debug, Json, Modes
 from rolecraft.cli._output import Output
@@ -17,6 +35,7 @@ from rolecraft.cli._output import Output
 if TYPE_CHECKING:
     from rolecraft.errors import TraceError
     from rolecraft.failure_taxonomy import Report
+    from rolecraft.failure_taxonomy.judging.campaign import Campaign
 
 
 def annotate(
@@ -31,46 +50,105 @@ def annotate(
             help="Model to ask about what the detectors leave open; without it, detectors only.",
         ),
     ] = None,
-    usd: Annotated[
-        float | None,
-        typer.Option("--usd", min=0.0, help="Stop before the judge costs more US dollars."),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            dir_okay=False,
+            help="File for the labels, one JSON line a trace. With a judge, answers are kept "
+            "beside it: after a stop of any kind the same command goes on.",
+        ),
     ] = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    samples: Samples = 1,
+    variant: Variant = "zero-shot",
+    usd: Usd = None,
+    estimate: Annotated[
+        bool,
+        typer.Option(
+            "--estimate",
+            help="Only say what the judge would cost; ask nothing.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False,
+    redact: Redact = False,
+    redact_pattern: RedactPattern = None,
+    concurrency: Concurrency = 8,
+    format: Format = None,  # noqa: A002
     modes: Modes = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Label the failures of runs: a trajectory, a log file of another tool, or a folder."""
-    with Output(json=json) as output:
+    with Output(json=json, makes=out is not None) as output:
+        need_judge(
+            judge,
+            {
+                "--usd": usd is not None,
+                "--estimate": estimate,
+                "--cache": cache is not None,
+                "--samples": samples > 1,
+                "--variant": variant != "zero-shot",
+                "--redact": redact,
+                "--redact-pattern": bool(redact_pattern),
+            },
+        )
         models = Models(judge, option="--judge")
-        if usd is not None and judge is None:
-            raise CommandLineError("`--usd` limits what a judge costs: name one with --judge.")
-        models.check_keys()
-        reports, broken, limit = asyncio.run(_annotate(paths, models, usd, output))
+        redaction = redaction_of(redact, redact_pattern)
+        shots = shots_of(variant)
+        if not estimate:
+            models.check_keys()
+        asker = asker_of(
+            models.everyone, cache_folder(cache, out, off=no_cache), usd, concurrency=concurrency
+        )
+
+        from rolecraft.failure_taxonomy import Judge
+        from rolecraft.failure_taxonomy.judging.campaign import Campaign
+
+        asked = None
+        if asker is not None:
+            asked = Judge(
+                asker.model, asker=asker, samples=samples, shots=shots, redaction=redaction
+            )
+        campaign = Campaign(
+            paths,
+            judge=asked,
+            out=out,
+            format=format,
+            concurrency=concurrency,
+        )
+        _check_out(campaign, paths)
+        reports, broken = asyncio.run(_annotate(campaign, models, output, only_estimate=estimate))
+        if estimate:
+            return
         _summary(reports, broken, output)
-        if limit:
-            output.warn(f"Limit reached, and the traces after that were not looked at: {limit}")
-        if broken or limit:
-            raise typer.Exit(ExitCode.INCOMPLETE if reports or limit else ExitCode.ERROR)
+        unfinished = _told(campaign, len(reports), output)
+        if broken or unfinished:
+            raise typer.Exit(ExitCode.INCOMPLETE if reports or unfinished else ExitCode.ERROR)
+
+
+def _check_out(campaign: Campaign, paths: list[Path]) -> None:
+    if campaign.out is not None and campaign.out.resolve() in {path.resolve() for path in paths}:
+        raise CommandLineError(f"`--out {campaign.out}` is one of the traces: name another file.")
 
 
 async def _annotate(
-    paths: list[Path], models: Models, usd: float | None, output: Output
-) -> tuple[list[Report], list[TraceError], str]:
-    """The reports, the errors of files that cannot be read, and the limit that was reached."""
-    from rolecraft.errors import LimitReached, TraceError
-    from rolecraft.failure_taxonomy import Judge, annotate_many
-    from rolecraft.models import Budget, Limits
+    campaign: Campaign, models: Models, output: Output, *, only_estimate: bool
+) -> tuple[list[Report], list[TraceError]]:
+    """The reports, and the errors of files that cannot be read."""
+    from rolecraft.errors import TraceError
 
     reports: list[Report] = []
     broken: list[TraceError] = []
-    limit = ""
-    judge = None
-    if models.everyone is not None:
-        budget = None if usd is None else Budget(Limits(usd=usd), name="the judge")
-        judge = Judge(models.everyone, budget=budget)
     try:
+        if campaign.judge is not None:
+            await _estimate(campaign, output, only=only_estimate)
+        if only_estimate:
+            return reports, broken
         with output.counter("traces") as count:
-            async for report in annotate_many(paths, judge=judge):
+            async for report in campaign.run():
                 count()
                 if isinstance(report, TraceError):
                     broken.append(report)
@@ -78,15 +156,50 @@ async def _annotate(
                     continue
                 reports.append(report)
                 output.result(report.to_dict())
-                if not output.json:
+                if not output.json and campaign.out is None:
                     failures_table(report, output)
                 for problem in report.problems:
                     output.warn(problem)
-    except LimitReached as error:
-        limit = str(error)
     finally:
         await models.aclose()
-    return reports, broken, limit
+    return reports, broken
+
+
+async def _estimate(campaign: Campaign, output: Output, *, only: bool) -> None:
+    from dataclasses import asdict
+
+    from rolecraft.failure_taxonomy.judging.estimate import estimate
+
+    with output.counter("traces looked at, nothing asked yet") as count:
+        found = await estimate(campaign, on_trace=count)
+    if only:
+        output.result(asdict(found))
+        output.say(str(found))
+        if found.unreadable:
+            output.warn(f"{found.unreadable} could not be read.")
+    else:
+        output.note(str(found))
+
+
+def _told(campaign: Campaign, done: int, output: Output) -> bool:
+    """Say where the labels are, what they cost, and what is left to do; True if something is."""
+    if campaign.judge is not None:
+        output.say(cost(campaign.judge.model, campaign.tally))
+    if campaign.out is not None:
+        output.say(f"Labels of {done} {'trace' if done == 1 else 'traces'}: {campaign.out}")
+    again = ""
+    if campaign.judge is not None and campaign.judge.asker.cache is not None:
+        again = " The same command goes on, and pays for no answer twice."
+    if campaign.stopped:
+        left = f"{campaign.skipped} not looked at" if campaign.skipped else "none left out"
+        output.warn(f"Stopped, with {left}: {campaign.stopped}{again}")
+    if campaign.unanswered:
+        listed = ", ".join(campaign.unanswered[:3]) + (", …" if campaign.unanswered[3:] else "")
+        output.warn(
+            f"Calls failed to the end about {len(campaign.unanswered)}, so modes are unknown "
+            f"there: {listed}.{again}"
+        )
+    return bool(campaign.stopped or campaign.unanswered or campaign.refused)
 
 
 def _summary(reports: list[Report], broken: list[TraceError], output: Output) -> None:

@@ -136,7 +136,7 @@ def test_a_judge_stops_before_it_costs_more_than_it_may(process, failed):
     result = process(*arguments, env=env)
     assert result.code == ExitCode.INCOMPLETE, result.err
     assert result.out == ""
-    assert "Limit reached" in result.err
+    assert "Stopped, with 1 not looked at" in result.err
     assert "$0 for the judge" in result.err
 
 

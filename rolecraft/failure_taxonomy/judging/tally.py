@@ -27,6 +27,11 @@ class Tally:
     saved: Usage = field(default_factory=_nothing)
     """What the reused answers cost when they were asked for."""
 
+    def add(self, other: Tally) -> None:
+        """Count what another one counted."""
+        for name in ("asked", "reused", "failed", "retries", "unpriced", "usage", "saved"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     @property
     def calls(self) -> int:
         """All that were answered."""

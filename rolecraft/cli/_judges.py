@@ -1,0 +1,159 @@
+"""Options of commands that ask a judge about many traces, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rolecraft.cli._exits import CommandLineError
+
+if TYPE_CHECKING:
+    from rolecraft.failure_taxonomy.judging.asking import Asker
+    from rolecraft.failure_taxonomy.judging.redaction import Redaction
+    from rolecraft.failure_taxonomy.judging.tally import Tally
+    from rolecraft.models import Model
+
+PANEL = "The judge"
+"""Under this title the help lists options that are about a judge."""
+
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        metavar="DIR",
+        file_okay=False,
+        help="Folder for the judge's answers, which are not asked for again; with --out, by "
+        "default a hidden one beside it.",
+        rich_help_panel=PANEL,
+    ),
+]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache", help="Keep no answers, and use none that were kept.", rich_help_panel=PANEL
+    ),
+]
+Samples = Annotated[
+    int,
+    typer.Option(
+        "--samples",
+        min=1,
+        help="Ask everything so often, and let them vote.",
+        rich_help_panel=PANEL,
+    ),
+]
+Variant = Annotated[
+    str,
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="How the judge is asked: zero-shot or few-shot.",
+        rich_help_panel=PANEL,
+    ),
+]
+Usd = Annotated[
+    float | None,
+    typer.Option(
+        "--usd",
+        min=0.0,
+        help="Stop before this run of the judge costs more US dollars.",
+        rich_help_panel=PANEL,
+    ),
+]
+Redact = Annotated[
+    bool,
+    typer.Option(
+        "--redact",
+        help="Take keys, tokens, passwords, e-mail addresses and the like out of what the judge "
+        "sees.",
+        rich_help_panel=PANEL,
+    ),
+]
+RedactPattern = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--redact-pattern",
+        metavar="REGEX",
+        help="Take out what this matches, too. Can be given several times.",
+        rich_help_panel=PANEL,
+    ),
+]
+Concurrency = Annotated[
+    int,
+    typer.Option(
+        "--concurrency",
+        min=1,
+        help="Calls of the judge at once, fewer while its server says so.",
+        rich_help_panel=PANEL,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="Format of the files; recognised otherwise."),
+]
+
+
+def need_judge(judge: str | None, given: Mapping[str, bool]) -> None:
+    """Raise `CommandLineError` for an option that is about a judge, if there is none."""
+    for option, is_given in given.items():
+        if is_given and judge is None:
+            raise CommandLineError(f"`{option}` is about a judge: name one with --judge.")
+
+
+def shots_of(variant: str) -> int:
+    """The number of worked examples that a variant shows."""
+    from rolecraft.failure_taxonomy.judging import VARIANTS
+
+    if variant not in VARIANTS:
+        listed = " or ".join(f"`{name}`" for name in VARIANTS)
+        raise CommandLineError(f"`--variant {variant}`: write {listed}.")
+    return VARIANTS[variant]
+
+
+def redaction_of(wanted: bool, patterns: Sequence[str] | None) -> Redaction | None:
+    """What is taken out: the usual secrets, patterns of the user's, both or nothing."""
+    from rolecraft.errors import UsageError
+    from rolecraft.failure_taxonomy.judging.redaction import RULES, Redaction
+
+    if not wanted and not patterns:
+        return None
+    try:
+        return Redaction(patterns or (), rules=RULES if wanted else ())
+    except UsageError as error:
+        raise CommandLineError(f"`--redact-pattern`: {error}") from error
+
+
+def cache_folder(named: Path | None, out: Path | None, *, off: bool) -> Path | None:
+    """Where answers are kept: in the named folder, or hidden beside the output."""
+    if off and named is not None:
+        raise CommandLineError("`--cache` and `--no-cache`: give one of them.")
+    if off or named is not None or out is None:
+        return None if off else named
+    return out.with_name(f".{out.name}.answers")
+
+
+def asker_of(
+    model: Model | None, cache: Path | None, usd: float | None, *, concurrency: int
+) -> Asker | None:
+    """Who asks the model: with a cache, a pace and a budget. None without a model."""
+    if model is None:
+        return None
+    from rolecraft.failure_taxonomy.judging.asking import Asker
+    from rolecraft.failure_taxonomy.judging.cache import AnswerCache
+    from rolecraft.failure_taxonomy.judging.pacing import Pace
+    from rolecraft.models import Budget, Limits
+
+    return Asker(
+        model,
+        budget=None if usd is None else Budget(Limits(usd=usd), name="the judge"),
+        cache=None if cache is None else AnswerCache(cache),
+        pace=Pace(concurrency),
+    )
+
+
+def cost(model: Model, tally: Tally) -> str:
+    """A line on what the judge's calls came to."""
+    return f"Judge {model.name}: {tally}"
