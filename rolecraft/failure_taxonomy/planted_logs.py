@@ -46,10 +46,11 @@ def _hyperagent_turn(turn: Turn) -> Iterator[str]:
             yield f"Intern Name: Codebase {turn.to}"
             yield f"Subgoal: {turn.says}"
         return
-    for use in turn.does:
+    for at, use in enumerate(turn.does):
         assert isinstance(use, Use)
         given = ", ".join(f"{name}={value!r}" for name, value in use.arguments.items())
-        yield f"{head}Inner-{turn.role}-Assistant's Response: Thought: {thought}"
+        step = thought if at == 0 else f"Now {use.tool}."
+        yield f"{head}Inner-{turn.role}-Assistant's Response: Thought: {step}"
         yield from ("Action:", "```python", f"result = {use.tool}._run({given})")
         yield from ("print(result)", "```")
     if not turn.does:

@@ -5,8 +5,8 @@ role hands to another (a subgoal); and a text that is too long to come again by 
 turns of one role are the same if the code, the request or the text is, white space apart;
 requests also if only words between the names and numbers differ. A request is
 made again only if its receiver has done something since. Short texts (courtesies,
-acknowledgements, "Continue.") are no steps, nor is what an automatic answerer says, a role that
-has one text for everything, nor what a logger with several handlers wrote several times.
+acknowledgements, "Continue.") are no steps, nor is what a program says that has one text for
+everything, nor what a logger with several handlers wrote several times.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ TWICE = 0.02
 TEXT = "the text"
 """Name of a step that is a long text."""
 
+_PROGRAM = re.compile(
+    "console|environment|executor|interpreter|proxy|sandbox|system|terminal|tool", re.IGNORECASE
+)
+"""Names of roles that may be no model but a program."""
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _REQUEST = re.compile(
     r"^[ \t>*#]*(?:sub-?goal|sub-?task|request|instruction|next step or subgoal)[ \t*]*:[ \t*]*",
@@ -58,11 +62,16 @@ class _Turns:
             lambda: deque(maxlen=REMEMBERED)
         )
         self._acted: dict[str, int] = {}
+        self._written: dict[str, str] = {}
+        """Who wrote a block of code first."""
+        self._first = next((at for at, e in enumerate(view.events) if e.kind == "message"), -1)
         leading = {e.cause for e in view.events if e.kind in ("tool_call", "tool_result")}
         twice = logged_twice(view)
         said: dict[str, set[str]] = defaultdict(set)
         for at, event in enumerate(view.events):
             if event.role not in view.team or (twice and event.data.get("again")):
+                if "```" in event.content:
+                    self._own_code(event, at)
                 continue
             if event.kind == "tool_call":
                 self._call(event, at)
@@ -74,7 +83,9 @@ class _Turns:
             elif event.kind == "tool_result" and event.data.get("tool") == event.role:
                 self._text(event, at)  # what a role reports to whom it works for
             self._acted[event.role] = at
-        automatic = {role for role, texts in said.items() if len(texts) == 1}
+        automatic = {
+            role for role, texts in said.items() if len(texts) == 1 and _PROGRAM.search(role)
+        }
         self.steps = [s for s in self.steps if s.name != TEXT or s.role not in automatic]
 
     def _said(self, event: Event, at: int) -> None:
@@ -85,12 +96,22 @@ class _Turns:
             if self._request(event, at, receiver, event.content[asked.end() :]):
                 return
         if "```" in event.content:
-            code = "\0".join(_FENCED.findall(event.content))
+            code = "\0".join(self._own_code(event, at))
             if len("".join(code.split())) >= CODE:
                 key = fingerprint("code", event.kind, event.role, code)
                 self._add(event, at, "the code", key, reads=not may_change(code, event.role))
                 return
         self._text(event, at)
+
+    def _own_code(self, event: Event, at: int) -> list[str]:
+        """The blocks that nobody else wrote before, nor the task: those are quoted."""
+        task = "" if at == self._first else event.role
+        blocks = _FENCED.findall(event.content)
+        return [
+            block
+            for block in blocks
+            if self._written.setdefault(" ".join(block.split()), task) == event.role
+        ]
 
     def _text(self, event: Event, at: int) -> None:
         text = event.content

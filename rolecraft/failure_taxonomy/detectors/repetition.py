@@ -98,6 +98,14 @@ def repeated_runs(view: TraceView) -> list[list[Step]]:
     runs = [
         run for same in done.values() if len(same) > 1 for run in _without_reason(view, same, news)
     ]
+    shown = {
+        at
+        for run in runs
+        if run[0].kind != "turn"
+        for step in run[1:]
+        for at in range(step.start, step.end + 1)
+    }
+    runs = [run for run in runs if run[0].kind != "turn" or run[1].start not in shown]
     return sorted(runs, key=lambda run: run[1].start)
 
 

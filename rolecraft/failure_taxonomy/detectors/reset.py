@@ -160,19 +160,21 @@ def _varied(event: Event) -> str:
 
 def _begun_again(view: TraceView, turns: list[int]) -> Iterator[Sign]:
     """Where the task is put again, or the first turn is taken again."""
+    # In a log of others the first turn may be a program that puts the task.
+    opening = turns[0] if view.ours else turns[:2][-1]
     latest: dict[tuple[str, tuple[str, ...], str], int] = {}
     heads: set[str] = set()
     for at, event in enumerate(view.events):
         if event.kind not in _SAID or (event.role == USER and view.ours):
             continue  # a person may ask again
         head = event.content[:_HEAD]
-        if at > turns[0] and head not in heads:
+        if at > opening and head not in heads:
             continue
         text = " ".join(event.content.split())
         if text.count(" ") < OWN_WORDS - 1:
             continue
         key = (event.role, event.to, text)
-        if at <= turns[0]:
+        if at <= opening:
             heads.add(head)
             latest[key] = at
         elif key in latest:
