@@ -74,6 +74,7 @@ def _bound(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen(100)  # who connects before `serve` waits, and nobody else gets the port
     except OSError as error:
         listening.close()
         raise PortTaken(port, error.strerror or str(error)) from error
