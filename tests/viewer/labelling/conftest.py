@@ -93,6 +93,8 @@ def client(server: LabellingServer) -> Iterator[httpx.Client]:
 
 # --- a real browser -----------------------------------------------------------------------------
 
+expect.set_options(timeout=30_000)  # a bound for a slow machine; nothing waits for it
+
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def browser(needs_program: Any) -> AsyncIterator[Browser]:
