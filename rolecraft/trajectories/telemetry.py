@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import MissingExtra
+from rolecraft.messages import ALL, USER
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.nesting import may_end
 
@@ -62,8 +63,8 @@ class Telemetry:
     """An `Observer` that makes spans: `Team(roles, observers=[Telemetry()])`.
 
     `workflow` names the whole run; `provider` is a `TracerProvider`, the global one unless given.
-    With `contents=True` the spans hold prompts, answers, arguments and results; without, none of
-    them, nor the texts of errors. Raises `MissingExtra` without OpenTelemetry.
+    With `contents=True` the spans hold messages, prompts, answers, arguments and results; without,
+    none of them, nor the texts of errors. Raises `MissingExtra` without OpenTelemetry.
     """
 
     def __init__(
@@ -92,6 +93,10 @@ class Telemetry:
         """Calls under way, by their conversation."""
         self._actions: dict[str, list[Event]] = {}
         """The actions of each role's turn that have started."""
+        self._given: list[dict[str, Any]] = []
+        """What was said to the team from outside of any turn."""
+        self._sent: dict[str, list[dict[str, Any]]] = {}
+        """What each role has sent in its turn."""
 
     # --- what it is told ---------------------------------------------------------------------
 
@@ -99,6 +104,8 @@ class Telemetry:
         match event.kind:
             case "stop":
                 self.close()
+            case "message" if self.contents:
+                self._is_sent(event)
             case "action":
                 self._actions.setdefault(event.role, []).append(event)
             case "tool_call":
@@ -124,7 +131,10 @@ class Telemetry:
             _finish(tool.span, kind or "_OTHER")
         self._actions.pop(role, None)
         span = self._turns.pop(role, None)
+        sent = self._sent.pop(role, None)
         if span is not None:
+            if sent:
+                span.set_attribute("gen_ai.output.messages", _json(sent))
             _finish(span, kind)
 
     def call_begins(self, role: str, session: str, model: str, cause: int | None) -> None:
@@ -152,6 +162,9 @@ class Telemetry:
         for role in list(self._turns):
             self.turn_ends(role)
         if self._run is not None:
+            if self._given:
+                self._run.set_attribute("gen_ai.input.messages", _json(self._given))
+                self._given = []
             self._run.end()
             self._run = None
 
@@ -217,6 +230,19 @@ class Telemetry:
             answer = {**_said("assistant", event.content), "finish_reason": data["finish_reason"]}
             span.set_attribute("gen_ai.output.messages", _json([answer]))
         span.end()
+
+    def _is_sent(self, event: Event) -> None:
+        """A message: it is its role's in a turn, and the team's task or news otherwise."""
+        within = event.role in self._turns
+        said = _said("assistant" if within else "user", event.content)
+        if not within and event.role != USER:
+            said["name"] = event.role
+        if event.to and ALL not in event.to:
+            said["to"] = list(event.to)
+        if within:
+            self._sent.setdefault(event.role, []).append(said)
+        else:
+            self._given.append(said)
 
     def _ends(self, event: Event) -> None:
         """An action or tool has ended; so have the calls of it that were never answered."""

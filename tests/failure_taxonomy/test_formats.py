@@ -71,7 +71,6 @@ def test_the_ending_of_a_file_does_not_matter(tmp_path: Path) -> None:
         (b"{}", "its format is not known"),
         (b"[1, 2]", "its format is not known"),
         (b'{"history": 3}', "its format is not known"),
-        (b'{"messages": [{"role": "user", "content": "hi"}]}', "its format is not known"),
         (b'{"history": [{"content": "a"}', "line 1, column 30"),
         (b'{"history": ["\xff"]}', "is not UTF-8"),
         (b"[" * 100_000, "its format is not known"),

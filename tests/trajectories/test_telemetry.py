@@ -178,6 +178,17 @@ async def test_contents_can_be_asked_for(exporter, provider):
     assert asked[-1]["parts"][0]["content"]
 
 
+async def test_what_is_sent_is_in_the_span_of_its_turn(exporter, provider):
+    model = ScriptedModel(["First.", "Second."])
+    ben = Role(name="Ben", actions=[Ask], watch=[])
+    await run([Role(name="Ann", actions=[Ask]), ben], model, provider, contents=True)
+    spans = Spans(exporter)
+    given = json.loads(spans.one("invoke_workflow harbour").attributes["gen_ai.input.messages"])
+    assert given == [{"role": "user", "parts": [{"type": "text", "content": SECRET}]}]
+    sent = json.loads(spans.one("invoke_agent Ann").attributes["gen_ai.output.messages"])
+    assert [message["parts"][0]["content"] for message in sent] == ["First."]
+
+
 async def test_a_call_that_fails_ends_its_span_with_the_type_of_the_error(exporter, provider):
     with pytest.raises(RuntimeError):
         await run([Role(name="Ann", actions=[Ask])], ScriptedModel([RuntimeError("no")]), provider)

@@ -1,0 +1,172 @@
+"""A format of one's own as a field mapping in YAML, TOML or JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rolecraft.errors import RolecraftError, TraceError, UnknownName, UsageError
+from rolecraft.failure_taxonomy import read, recognise, register_format
+from rolecraft.failure_taxonomy.formats import FORMATS, load_mapping, read_all
+
+YAML = """
+name: helpdesk
+traces: runs
+id: run_id
+task: ticket.text
+events: log
+event:
+  role: [agent, who]
+  content: text
+  kind: type
+  kinds: {say: message, plan: thought, use: tool_call, got: tool_result}
+  to: for
+  tool: call.name
+  arguments: call.args
+  id: call.id
+  ok: fine
+roles: {customer: user}
+where: {version: 2}
+"""
+TOML = """
+name = "helpdesk"
+traces = "runs"
+id = "run_id"
+task = "ticket.text"
+events = "log"
+roles = { customer = "user" }
+where = { version = 2 }
+[event]
+role = ["agent", "who"]
+content = "text"
+kind = "type"
+kinds = { say = "message", plan = "thought", use = "tool_call", got = "tool_result" }
+to = "for"
+tool = "call.name"
+arguments = "call.args"
+id = "call.id"
+ok = "fine"
+"""
+RUN = {
+    "run_id": "r1",
+    "version": 2,
+    "ticket": {"text": "The lamp is broken."},
+    "resolved": "SECRET no",
+    "log": [
+        {"who": "customer", "text": "The lamp is broken.", "type": "say"},
+        {"agent": "desk", "text": "I look it up.", "type": "plan"},
+        {"agent": "desk", "type": "use", "call": {"name": "stock", "args": {"x": 1}, "id": 7}},
+        {"agent": "desk", "type": "got", "text": "none", "call": {"id": 7}, "fine": False},
+        {"agent": "desk", "text": "Sorry.", "type": "say", "for": "customer"},
+    ],
+}
+
+
+def write(path: Path, value: Any) -> Path:
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+@pytest.mark.parametrize(("ending", "text"), [("yaml", YAML), ("toml", TOML)])
+def test_a_mapping_reads_what_it_describes(ending: str, text: str, tmp_path: Path) -> None:
+    form = load_mapping(write(tmp_path / f"map.{ending}", text))
+    path = write(tmp_path / "runs.json", {"runs": [RUN, {**RUN, "run_id": "r2"}]})
+    try:
+        register_format(form)
+        assert recognise(path) == "helpdesk"
+        first, second = read_all(path)
+    finally:
+        FORMATS.pop("helpdesk", None)
+    assert second.name == f"{path}#r2"
+    trajectory = first.trajectory
+    assert [(e.kind, e.role, e.content) for e in trajectory.events] == [
+        ("message", "user", "The lamp is broken."),
+        ("thought", "desk", "I look it up."),
+        ("tool_call", "desk", ""),
+        ("tool_result", "desk", "none"),
+        ("message", "desk", "Sorry."),
+    ]
+    call, result = trajectory.events[2:4]
+    assert call.data == {"tool": "stock", "arguments": {"x": 1}, "id": "7"}
+    assert (result.cause, result.data["ok"]) == (call.seq, False)
+    assert trajectory.events[4].to == ("customer",)
+    assert trajectory.about["task"] == "The lamp is broken."
+    assert trajectory.about["labels"] == {"version": 2, "resolved": "SECRET no"}
+    assert trajectory.about["records"] == ["message", "thought", "tool_call", "tool_result"]
+    assert trajectory.about["accounting"]["total"] == 5
+
+
+def test_one_trace_a_line_needs_no_field_of_traces(tmp_path: Path) -> None:
+    text = "name: a\nevents: log\nevent: {role: agent, content: text}\n"
+    form = load_mapping(write(tmp_path / "map.yaml", text))
+    lines = "".join(
+        json.dumps({"log": [{"agent": "x", "text": f"{number}"}]}) + "\n" for number in (1, 2)
+    )
+    path = write(tmp_path / "runs.jsonl", lines)
+    try:
+        register_format(form)
+        assert [each.trajectory.events[0].content for each in read_all(path)] == ["1", "2"]
+        other = write(tmp_path / "other.json", {"log": [{"speaker": "x"}]})
+        with pytest.raises(TraceError):
+            read(other)
+    finally:
+        FORMATS.pop("a", None)
+
+
+def test_what_a_mapping_does_not_fit_is_kept_and_named(tmp_path: Path) -> None:
+    text = (
+        "name: a\nevents: log\nevent: {role: agent, content: text, kind: type, kinds: {s: message}}"
+    )
+    form = load_mapping(write(tmp_path / "map.yaml", text))
+    log = [{"agent": "x", "text": "1", "type": "odd"}, {"else": 1}, {"text": "2", "type": "s"}]
+    path = write(tmp_path / "run.json", {"log": log})
+    try:
+        register_format(form)
+        trajectory = read(path, format="a")
+    finally:
+        FORMATS.pop("a", None)
+    assert [(e.role, e.content) for e in trajectory.events] == [
+        ("x", "1"),
+        ("", '{"else": 1}'),
+        ("", "2"),
+    ]
+    assert trajectory.problems == [
+        "event 0: its kind 'odd' is not in `kinds`",
+        "event 1 has none of the mapped fields",
+        "event 2 names no role",
+    ]
+    assert trajectory.about["accounting"]["unsegmented"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("name: a\nevents: log", UsageError, "wants a `name`"),
+        ("[1, 2]", UsageError, "is an object"),
+        ("name: [", UsageError, "is not valid"),
+        ("name: a\nevents: l\nevent: {role: r, content: c}\nevnts: x", UnknownName, "'events'"),
+        ("name: a\nevents: l\nevent: {role: r, contnt: c}", UnknownName, "'content'"),
+        ("name: a\nevents: l\nevent: {role: r}", UsageError, "where `role` and `content`"),
+        ("name: a\nevents: l\nevent: {role: 3, content: c}", UsageError, "a list of names, not 3"),
+        (
+            "name: a\nevents: l\nevent: {role: r, content: c, kinds: {x: massage}}",
+            UnknownName,
+            "'message'",
+        ),
+    ],
+)
+def test_a_mapping_that_is_wrong_says_where(
+    text: str, error: type[RolecraftError], says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error) as raised:
+        load_mapping(write(tmp_path / "map.yaml", text))
+    assert says in str(raised.value)
+    assert "map.yaml" in str(raised.value)
+
+
+def test_a_mapping_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_mapping(tmp_path / "none.yaml")

@@ -1,0 +1,145 @@
+"""Files of OpenInference, LangSmith and Langfuse, made by these libraries: one trip, six files.
+
+The program is the same each time: a searcher asks a model, calls a tool, answers; a booker books.
+How the files were made stands in `files/README.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rolecraft.failure_taxonomy import annotate, read, recognise
+from rolecraft.failure_taxonomy.formats import read_all
+from rolecraft.failure_taxonomy.view import TraceView
+from rolecraft.failure_taxonomy.windows import visible
+from rolecraft.trajectories import Trajectory
+
+FILES = Path(__file__).parent / "files"
+
+TRIP = [
+    ("openinference_spans.jsonl", "openinference", "Searcher", "Booker"),
+    ("phoenix_table.json", "openinference", "Searcher", "Booker"),
+    ("langsmith_runs.jsonl", "langsmith", "searcher", "booker"),
+    ("langgraph_runs.jsonl", "langsmith", "searcher", "booker"),
+    ("langfuse_trace.json", "langfuse", "searcher", "booker"),
+    ("langfuse_observations.jsonl", "langfuse", "searcher", "booker"),
+]
+
+
+def account(trajectory: Trajectory) -> dict[str, int]:
+    parts = dict(trajectory.about["accounting"])
+    assert parts.pop("unit") == "element"
+    total = parts.pop("total")
+    assert sum(parts.values()) == total
+    return parts
+
+
+@pytest.mark.parametrize(("file", "name", "searcher", "booker"), TRIP)
+def test_a_trip_is_told_once_in_its_order_with_who_said_it(
+    file: str, name: str, searcher: str, booker: str
+) -> None:
+    path = FILES / file
+    assert recognise(path) == name
+    (imported,) = read_all(path)
+    assert imported.name == str(path)
+    trajectory = imported.trajectory
+    shown = [e for e in trajectory.events if not (e.role == booker and e.kind.startswith("tool"))]
+    assert [(event.role, event.content) for event in shown] == [
+        ("user", "Fly me to Lima on Friday."),
+        (searcher, "Let me look."),
+        (searcher, ""),
+        (searcher, shown[3].content),
+        (searcher, "Flight LA2369 leaves on Friday."),
+        (booker, "Booked LA2369."),
+    ]
+    call, result = shown[2:4]
+    assert (call.kind, call.data["tool"], call.cause) == ("tool_call", "search_flights", 1)
+    assert call.data["arguments"] == {"to": "LIM", "day": "Friday"}
+    assert (result.kind, result.cause, result.data["id"]) == ("tool_result", call.seq, "call_7")
+    assert "LA2369" in result.content
+    assert trajectory.about["task"] == "Fly me to Lima on Friday."
+    systems = {role["name"]: role["system"] for role in trajectory.about["roles"]}
+    assert systems == {searcher: "You find flights.", booker: "You book."}
+    assert trajectory.usage.prompt_tokens >= 20
+    assert account(trajectory)["unsegmented"] == 0
+    assert account(trajectory)["repeated"] > 0
+    assert not trajectory.problems
+
+
+@pytest.mark.parametrize(("file", "name", "searcher", "booker"), TRIP)
+async def test_what_was_scored_is_a_label_and_nothing_else(
+    file: str, name: str, searcher: str, booker: str
+) -> None:
+    trajectory = read(FILES / file)
+    if "SECRET" not in (FILES / file).read_text():
+        assert "labels" not in trajectory.about
+        return
+    assert "SECRET" in json.dumps(trajectory.about["labels"])
+    view = TraceView.of(trajectory)
+    assert "SECRET" not in "".join(event.content for event in visible(view))
+    assert "SECRET" not in repr([trajectory.events, {**trajectory.about, "labels": None}])
+    assert "SECRET" not in (await annotate(trajectory)).to_json()
+
+
+def test_a_tool_that_failed_says_so() -> None:
+    trajectory = read(FILES / "langfuse_trace.json")
+    (failed,) = [e for e in trajectory.of("tool_result") if e.data.get("ok") is False]
+    assert (failed.role, failed.content) == ("booker", "card refused")
+
+
+def runs() -> list[dict[str, Any]]:
+    return [json.loads(row) for row in (FILES / "langsmith_runs.jsonl").read_text().splitlines()]
+
+
+def test_feedback_and_references_of_langsmith_are_labels(tmp_path: Path) -> None:
+    given = runs()
+    given[0] |= {
+        "feedback_stats": {"correct": {"n": 1, "avg": 0.0, "comments": ["SECRET"]}},
+        "reference_outputs": {"answer": "SECRET"},
+    }
+    given[0]["extra"]["metadata"]["reward"] = "SECRET"
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps(given))
+    trajectory = read(path)
+    (labels,) = trajectory.about["labels"]["spans"].values()
+    assert labels.keys() == {"feedback_stats", "reference_outputs", "metadata.reward"}
+    assert "SECRET" not in repr([trajectory.events, {**trajectory.about, "labels": None}])
+
+
+def test_runs_that_are_nested_say_the_same_as_runs_in_lines(tmp_path: Path) -> None:
+    flat = {run["id"]: {**run, "child_runs": []} for run in runs()}
+    for run in flat.values():
+        if run.get("parent_run_id"):
+            flat[run["parent_run_id"]]["child_runs"].append(run)
+    root = next(run for run in flat.values() if not run.get("parent_run_id"))
+    for run in flat.values():
+        for key in ("parent_run_id", "trace_id", "dotted_order"):
+            run.pop(key, None)
+    root["trace_id"] = root["id"]
+    path = tmp_path / "nested.json"
+    path.write_text(json.dumps(root))
+    assert read(path).events == read(FILES / "langsmith_runs.jsonl").events
+
+
+def test_several_traces_in_a_file_are_several_trajectories(tmp_path: Path) -> None:
+    text = (FILES / "langsmith_runs.jsonl").read_text()
+    path = tmp_path / "runs.jsonl"
+    path.write_text(text + text.replace("01a1ff9c", "02b2ff9c") + '{"no": "run"}\n')
+    first, second = read_all(path)
+    assert first.name != second.name
+    assert len(first.trajectory.events) == len(second.trajectory.events)
+    assert account(first.trajectory)["unsegmented"] == 1
+    assert "1 records are no runs" in first.trajectory.problems[0]
+
+
+def test_the_order_of_a_file_does_not_matter(tmp_path: Path) -> None:
+    for name in ("langsmith_runs.jsonl", "langfuse_observations.jsonl",
+                 "openinference_spans.jsonl"):  # fmt: skip
+        lines = (FILES / name).read_text().splitlines(keepends=True)
+        path = tmp_path / name
+        path.write_text("".join(reversed(lines)))
+        assert read(path).events == read(FILES / name).events
