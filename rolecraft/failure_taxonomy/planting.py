@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol
 
 from rolecraft.actions import Action
 from rolecraft.environments import Environment
@@ -32,8 +32,14 @@ from rolecraft.trajectories.events import Artifact, Event, EventKind, StopReason
 from rolecraft.trajectories.trajectory import Trajectory
 
 
+class Deed(Protocol):
+    """What a role can do in its turn; one of your own has this method."""
+
+    def do(self, role: Role) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
-class Use:
+class Use(Deed):
     """A tool is called and answers; with `result=None` it never does."""
 
     tool: str
@@ -50,7 +56,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Make:
+class Make(Deed):
     """An artifact is written."""
 
     name: str
@@ -62,7 +68,7 @@ class Make:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Deed):
     """Something is checked; `passed` is None if the check came to no result."""
 
     target: str
@@ -74,7 +80,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(Deed):
     """The role replaces its action list."""
 
     actions: tuple[str, ...]
@@ -84,7 +90,7 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Note(Deed):
     """Any other event of the role: a `thought`, a `model_call`, a `truncate`."""
 
     kind: EventKind
@@ -93,9 +99,6 @@ class Note:
 
     def do(self, role: Role) -> None:
         role._write(Event(self.kind, content=self.content, data=self.data, cause=role._cause()))
-
-
-Deed: TypeAlias = Use | Make | Check | Swap | Note
 
 
 @dataclass(frozen=True, slots=True)

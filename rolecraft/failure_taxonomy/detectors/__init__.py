@@ -3,6 +3,7 @@
 from rolecraft.failure_taxonomy.detectors.base import Detector
 from rolecraft.failure_taxonomy.detectors.constraints import Constraints
 from rolecraft.failure_taxonomy.detectors.ending import PrematureEnd
+from rolecraft.failure_taxonomy.detectors.history import HistoryLoss
 from rolecraft.failure_taxonomy.detectors.repeated_text import Diagnostic, repeated_text
 from rolecraft.failure_taxonomy.detectors.repetition import Repetition
 from rolecraft.failure_taxonomy.detectors.reset import Reset
@@ -15,6 +16,7 @@ DETECTORS: tuple[Detector, ...] = (
     RoleSpec(),
     Repetition(),
     Reset(),
+    HistoryLoss(),
     TerminationUnaware(),
     PrematureEnd(),
     VerificationAbsent(),
@@ -28,6 +30,7 @@ __all__ = [
     "Constraints",
     "Detector",
     "Diagnostic",
+    "HistoryLoss",
     "PrematureEnd",
     "Repetition",
     "Reset",

@@ -31,7 +31,7 @@ def _made_and_checked(draw: Any, *verdicts: bool | None, target: str = "") -> li
             Turn(coder, "Write", does=[Make(name, draw.say())], says=draw.say()),
             Turn(tester, "Examine", does=[check], says=draw.say()),
         ]
-    return turns + draw.chatter(coder, tester)
+    return [*turns, *draw.chatter(coder, tester)]
 
 
 # --- the verifier passed what is wrong ------------------------------------------------------------
