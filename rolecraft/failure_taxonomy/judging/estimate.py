@@ -85,7 +85,6 @@ async def estimate(campaign: Campaign, *, on_trace: Callable[[], object] | None 
     judge = campaign.judge
     if judge is None:
         return found
-    await judge.model.prepare()
     dry = copy(judge)
     dry.asker = _Dry(judge.asker, found)
     each = campaign.each()
@@ -127,6 +126,7 @@ class _Dry(Asker):
                 self.found.cached += 1
                 return Completion(text="")
         session.messages.extend(messages)
+        await self.model.prepare()
         await asyncio.to_thread(self._count, session, tools)
         return Completion(text="")
 
