@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from rolecraft.cli._exits import CommandLineError
+
 DEBUG = "rolecraft.debug"
 """Key in the context's `meta`: show tracebacks of Rolecraft's own errors."""
 
@@ -45,9 +47,13 @@ RoleModel = Annotated[
 
 def _load_modes(path: Path | None) -> Path | None:
     if path is not None:
+        from rolecraft.errors import UsageError
         from rolecraft.failure_taxonomy import load_modes
 
-        load_modes(path)
+        try:
+            load_modes(path)
+        except UsageError as error:
+            raise CommandLineError(f"`--modes`: {error}") from error
     return path
 
 
@@ -58,6 +64,26 @@ Modes = Annotated[
         metavar="FILE",
         callback=_load_modes,
         help="TOML file with failure modes of your own, beside the 14.",
+    ),
+]
+
+
+def _load_mappings(paths: list[Path] | None) -> list[Path] | None:
+    for path in paths or ():
+        from rolecraft.failure_taxonomy.formats import load_mapping, register_format
+
+        register_format(load_mapping(path))
+    return paths
+
+
+Mapping = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--mapping",
+        metavar="FILE",
+        callback=_load_mappings,
+        help="YAML, TOML or JSON file that says which field of your traces means what. Can be "
+        "given several times.",
     ),
 ]
 Out = Annotated[

@@ -29,7 +29,7 @@ from rolecraft.cli._judges import (
     shots_of,
 )
 from rolecraft.cli._models import Models
-from rolecraft.cli._options import Debug, Json, Modes
+from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def annotate(
     redact_pattern: RedactPattern = None,
     concurrency: Concurrency = 8,
     format: Format = None,  # noqa: A002
+    mapping: Mapping = None,
     modes: Modes = None,
     json: Json = False,
     debug: Debug = False,
