@@ -147,6 +147,59 @@ def test_any_part_of_a_text_is_found_and_any_changed_one_is_not(
         assert find_quote(spoilt, text) is None
 
 
+WORDS = st.text(st.sampled_from("abcdeé漢 \n\t.,;:'\"{}[]<>|\\0189\u00a0\u2060"), min_size=1)
+TEXTS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
+
+
+@given(TEXTS, TEXTS, st.data())
+def test_any_corruption_of_a_quote_drops_the_finding(
+    text: str, other: str, data: st.DataObject
+) -> None:
+    """A character changed, put in, left out or moved; the case; words of another event; a gap.
+
+    The check by another way: the words of the quote stand in the event one after the other.
+    """
+    event = Event("message", role="ada", content=text, seq=0)
+    events = {0: event, 1: Event("message", role="ada", content=other, seq=1)}
+    at = data.draw(st.integers(0, len(text) - 1))
+    quote = text[at : data.draw(st.integers(at + 1, len(text)))]
+    where = data.draw(st.integers(0, len(quote)))
+    new = data.draw(st.characters())
+    corrupted = data.draw(
+        st.sampled_from(
+            [
+                quote[:where] + new + quote[where + 1 :],
+                quote[:where] + new + quote[where:],
+                quote[:where] + quote[where + 1 :],
+                quote[where:] + quote[:where],
+                quote[:where] + "..." + quote[where:],
+                quote[:where] + " … " + quote[where + 3 :],
+                quote.swapcase(),
+                quote + quote,
+                other,
+                f'"{quote}"',
+            ]
+        )
+    )
+    finding = FailureFinding("derailment", "present", (0,), "ada", corrupted)
+    held = verified(finding, events)
+    words = corrupted.split()
+    stands = " ".join(words) in " ".join(text.split())
+    if isinstance(held, str):
+        assert not stands or sum(map(len, words)) < 4
+    else:
+        assert stands
+        assert held.quote in text
+        assert held.quote.split() == words
+
+
+@given(st.integers(-1, 4), st.sampled_from(["ada", "ben", "", "Ada", "ada ", "nobody", "user"]))
+def test_any_other_event_and_any_other_role_drops_the_finding(seq: int, role: str) -> None:
+    finding = FailureFinding("repetition", "present", (seq,), role, "The total is")
+    held = verified(finding, EVENTS)
+    assert isinstance(held, FailureFinding) == ((seq, role) == (0, "ada"))
+
+
 def test_quotes_of_json_escapes_are_those_of_the_text_not_of_the_journal() -> None:
     event = Event("tool_call", role="a", data={"tool": "t", "arguments": {"s": 'say "x"'}}, seq=0)
     assert json.dumps('say "x"') in quotable(event)

@@ -227,6 +227,34 @@ async def test_made_up_evidence_is_dropped_counted_and_decides_nothing(
     assert len(opinion.dropped) == 1
 
 
+QUOTE = str(PRESENT["quote"])
+
+
+@pytest.mark.parametrize("at", range(len(QUOTE)))
+@pytest.mark.parametrize("new", ["", "#", "\u043e", "..", "\u2060"])
+async def test_a_corrupted_quote_is_always_dropped_and_counted(
+    talk: Trajectory, says: Says, at: int, new: str
+) -> None:
+    quote = QUOTE[:at] + new + QUOTE[at + 1 :]
+    if quote in "First let us draw the logo in blue.":  # the first letter, the last
+        return
+    opinion = await Judge(says({**PRESENT, "quote": quote})).judge(talk, modes=["derailment"])
+    assert [finding.verdict for finding in opinion.findings] == ["unknown"]
+    assert opinion.dropped == ["the finding `derailment` quotes what none of its events says"]
+
+
+async def test_nobody_is_who_made_what_no_role_made(trace: Make, says: Says) -> None:
+    talk = trace(
+        Event("message", role="ada  b", content="hello there"), Event("reset", content="cleared")
+    )
+    row = {"mode": "reset", "verdict": "present", "role": "nobody", "events": [1]}
+    opinion = await Judge(says({**row, "quote": "cleared"})).judge(talk, modes=["reset"])
+    assert [(found.verdict, found.role) for found in opinion.findings] == [("present", "")]
+    named = {**row, "events": [0], "role": "ada b", "quote": "hello there"}
+    opinion = await Judge(says(named)).judge(talk, modes=["reset"])
+    assert opinion.findings[0].role == "ada  b"  # as the trace has it; heads show one space
+
+
 async def test_a_held_finding_stands_beside_a_dropped_one(talk: Trajectory, says: Says) -> None:
     made_up = {**PRESENT, "quote": "made up entirely"}
     opinion = await Judge(says(made_up, PRESENT)).judge(talk, modes=["derailment"])
