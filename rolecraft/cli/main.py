@@ -16,9 +16,11 @@ from typer.core import TyperGroup
 
 from rolecraft.cli._exits import EXIT_CODES, ExitCode, of_error
 from rolecraft.cli._options import DEBUG, Debug
+from rolecraft.cli.agreement import agreement
 from rolecraft.cli.annotate import annotate
 from rolecraft.cli.demo import demo
 from rolecraft.cli.label import label
+from rolecraft.cli.labels import labels
 from rolecraft.cli.new import new
 from rolecraft.cli.replay import replay
 from rolecraft.cli.run import run
@@ -74,7 +76,7 @@ app = typer.Typer(
     epilog="Exit codes: " + "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items()),
 )
 
-for command in (demo, new, run, replay, annotate, label, show, train):
+for command in (demo, new, run, replay, annotate, label, labels, agreement, show, train):
     app.command()(command)
 
 

@@ -9,7 +9,7 @@ human-labelled data set) is read through its importer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -141,12 +141,31 @@ def _step(blame: Mapping[str, Any]) -> int | None:
     raise ValueError(f"the `step` of `decisive` is the number of an event, not {step!r}")
 
 
-def read_labels(path: Path | str) -> list[Labels]:
-    """The labels in a file: JSON lines of ours, or a format that has labels of its own.
+def read_labels(
+    path: Path | str, *, on_error: Callable[[TraceError], None] | None = None
+) -> list[Labels]:
+    """The labels in a file, or in the files below a folder.
 
-    Raises `TraceError` for a file that cannot be read, with the line that is wrong.
+    A file is JSON lines of ours, or of a format that has labels of its own. Raises `TraceError`
+    for a file that cannot be read or has no labels, with the line that is wrong. In a folder,
+    `on_error` is called with the error instead, if it is given, and the other files are read; it
+    is raised only if no file has labels.
     """
-    return list(_lines(Path(path))) if _is_ours(Path(path)) else _imported(path)
+    if not Path(path).is_dir():
+        return list(_lines(Path(path))) if _is_ours(Path(path)) else _imported(path)
+    from rolecraft.failure_taxonomy.formats import trace_files
+
+    found: list[Labels] = []
+    for file in trace_files(path):
+        try:
+            found += read_labels(file)
+        except TraceError as error:
+            if on_error is None:
+                raise
+            on_error(error)
+    if not found:
+        raise TraceError(path, "there are no labels in it")
+    return found
 
 
 def write_labels(labels: Iterable[Labels], path: Path | str) -> Path:

@@ -112,3 +112,16 @@ def test_a_code_counts_with_its_system_only() -> None:
     ):
         with pytest.raises((ValueError, UsageError), match=complaint):
             Labels.from_dict(finding(**wrong))
+
+
+def test_a_folder_is_read_and_what_has_no_labels_is_said(tmp_path: Path) -> None:
+    write_labels([LABELS], tmp_path / "gold.jsonl")
+    (tmp_path / "notes.json").write_text("{}")
+    with pytest.raises(TraceError, match=r"notes\.json"):
+        read_labels(tmp_path)
+    said: list[TraceError] = []
+    assert read_labels(tmp_path, on_error=said.append) == [LABELS]
+    assert "notes.json" in str(said[0])
+    (tmp_path / "gold.jsonl").unlink()
+    with pytest.raises(TraceError, match="no labels"):
+        read_labels(tmp_path, on_error=said.append)

@@ -135,13 +135,14 @@ _WIDTH = len(Counts._fields)
 
 def _row(name: str, parts: list[Counts], drawn: list[list[Counts]], unasked: int) -> Row:
     """The row of one mode, or of several whose counts add up."""
-    counts = add(parts)
     sums = [draw[0] if len(draw) == 1 else add(draw) for draw in drawn]
-    intervals: dict[str, Interval | None] = {
-        score: interval([make(total) for total in sums]) for score, make in SCORES.items()
-    }
     baselines = {base: add(map(make, parts)) for base, make in BASELINES.items()}
-    return Row(name, counts, unasked, intervals, baselines)
+    as_no = _intervals([total.open_as_no() for total in sums])
+    return Row(name, add(parts), unasked, _intervals(sums), as_no, baselines)
+
+
+def _intervals(drawn: list[Counts]) -> dict[str, Interval | None]:
+    return {name: interval([score(counts) for counts in drawn]) for name, score in SCORES.items()}
 
 
 def _macro(counts: Sequence[Counts]) -> dict[str, float | None]:

@@ -36,7 +36,16 @@ class Counts(NamedTuple):
         """Traces about which gold says something."""
         return self.decided + self.open_present + self.open_absent
 
-    def strict(self) -> Counts:
+    @property
+    def present(self) -> float:
+        """Traces in which gold has the failure."""
+        return self.tp + self.fn + self.open_present
+
+    def open_as_no(self) -> Counts:
+        """The same with every open cell read as absent: what is not found is not there."""
+        return Counts(self.tp, self.fp, self.fn + self.open_present, self.tn + self.open_absent)
+
+    def open_as_wrong(self) -> Counts:
         """The same with every open cell counted as wrong."""
         return Counts(self.tp, self.fp + self.open_absent, self.fn + self.open_present, self.tn)
 
@@ -95,19 +104,19 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def always_no(c: Counts) -> Counts:
-    """What an annotator would get on the decided cells that never sees a failure."""
-    return Counts(fn=c.tp + c.fn, tn=c.fp + c.tn)
+    """What an annotator would get that never sees a failure."""
+    return Counts(fn=c.present, tn=c.n - c.present)
 
 
 def always_yes(c: Counts) -> Counts:
-    """What an annotator would get on the decided cells that sees every failure everywhere."""
-    return Counts(tp=c.tp + c.fn, fp=c.fp + c.tn)
+    """What an annotator would get that sees every failure everywhere."""
+    return Counts(tp=c.present, fp=c.n - c.present)
 
 
 def prevalence(c: Counts) -> Counts:
     """What is expected of a guess that says present as often as gold does, and at random."""
-    yes, no = c.tp + c.fn, c.fp + c.tn
-    share = yes / (yes + no) if yes + no else 0.0
+    yes, no = c.present, c.n - c.present
+    share = yes / c.n if c.n else 0.0
     return Counts(tp=yes * share, fp=no * share, fn=yes * (1 - share), tn=no * (1 - share))
 
 
@@ -116,7 +125,8 @@ BASELINES: dict[str, Callable[[Counts], Counts]] = {
     "always_yes": always_yes,
     "prevalence": prevalence,
 }
-"""What costs nothing, to be beaten. Pooled rows add up the baselines of their modes."""
+"""What costs nothing, to be beaten: answers to all of gold's cells. Pooled rows add up those of
+their modes."""
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -17,8 +17,10 @@ from rolecraft.failure_taxonomy.agreement.raters import RaterAgreement
 class Row:
     """The agreement on one mode, or on several pooled.
 
-    Scores are over the cells that both sides decide; `strict` scores count every cell that the
-    prediction left open as wrong, so that nothing is gained by not answering.
+    There are three readings of the cells that the prediction left open: scores are over what both
+    sides decide; `open_as_no` takes what was not found as not there, as a reader of findings
+    does; `open_as_wrong` counts each open cell as wrong, so that nothing is gained by not
+    answering.
     """
 
     name: str
@@ -26,12 +28,18 @@ class Row:
     unasked: int
     """Of the open cells, those about which the prediction says nothing at all."""
     intervals: Mapping[str, Interval | None]
+    intervals_open_as_no: Mapping[str, Interval | None]
     baselines: Mapping[str, Counts]
-    """What trivial annotators would get on the same cells."""
+    """What trivial annotators would get, that answer all of gold's cells."""
 
     def score(self, name: str) -> float | None:
         """`precision`, `recall`, `f1` or `kappa`; None where it is not defined."""
         return SCORES[name](self.counts)
+
+    @property
+    def open(self) -> int:
+        """Gold's cells that the prediction leaves open."""
+        return int(self.counts.n - self.counts.decided)
 
     @property
     def coverage(self) -> float | None:
@@ -44,12 +52,16 @@ class Row:
         return {
             "n": int(c.n),
             **{name: int(getattr(c, name)) for name in ("tp", "fp", "fn", "tn")},
-            "unknown": int(c.n - c.decided) - self.unasked,
+            "unknown": self.open - self.unasked,
             "not_asked": self.unasked,
             "coverage": self.coverage,
             **_scores(c),
             "intervals": dict(self.intervals),
-            "strict": _scores(c.strict()),
+            "open_as_no": {
+                **_scores(c.open_as_no()),
+                "intervals": dict(self.intervals_open_as_no),
+            },
+            "open_as_wrong": _scores(c.open_as_wrong()),
             "baselines": {name: _scores(counts) for name, counts in self.baselines.items()},
         }
 

@@ -32,7 +32,10 @@ def test_each_cell_is_counted_where_it_belongs(says: Says) -> None:
     data = row.to_dict()
     assert (data["n"], data["unknown"], data["not_asked"], data["coverage"]) == (8, 2, 2, 0.5)
     assert (data["precision"], data["recall"], data["f1"], data["kappa"]) == (0.5, 0.5, 0.5, 0)
-    strict = data["strict"]
+    as_no = data["open_as_no"]
+    assert (as_no["precision"], as_no["recall"], as_no["accuracy"]) == (0.5, 0.25, 0.5)
+    assert as_no["intervals"].keys() == {"precision", "recall", "f1", "kappa"}
+    strict = data["open_as_wrong"]
     assert (strict["precision"], strict["recall"], strict["accuracy"]) == (0.25, 0.25, 0.25)
     assert strict["kappa"] == pytest.approx(kappa(Counts(1, 3, 3, 1)))
     assert list(found.rows) == ["reset"]

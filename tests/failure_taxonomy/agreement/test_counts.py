@@ -57,14 +57,15 @@ def test_what_counts_do_not_define_is_none(counts: Counts, undefined: tuple[obje
         assert (score(counts) is None) == (score in undefined)
 
 
-def test_an_open_cell_counts_as_wrong_when_scored_strictly() -> None:
+def test_an_open_cell_is_read_as_no_or_as_wrong() -> None:
     counts = Counts(tp=2, fp=1, fn=1, tn=3, open_present=4, open_absent=5)
-    assert (counts.n, counts.decided) == (16, 7)
-    assert counts.strict() == Counts(tp=2, fp=6, fn=5, tn=3)
+    assert (counts.n, counts.decided, counts.present) == (16, 7, 7)
+    assert counts.open_as_wrong() == Counts(tp=2, fp=6, fn=5, tn=3)
+    assert counts.open_as_no() == Counts(tp=2, fp=1, fn=5, tn=8)
 
 
 def test_baselines_keep_the_truth_and_change_the_answers() -> None:
-    counts = Counts(tp=2, fp=1, fn=1, tn=6)
+    counts = Counts(tp=1, fp=1, fn=1, tn=4, open_present=1, open_absent=2)
     assert always_no(counts) == Counts(fn=3, tn=7)
     assert always_yes(counts) == Counts(tp=3, fp=7)
     guess = prevalence(counts)
