@@ -194,6 +194,7 @@ class _Lines:
             lock(self._file.fileno())
             self._file.truncate(0)
         except BlockingIOError:
+            self.__exit__()
             raise LabelsError(
                 f"Another process is writing `{self.path}`. Wait for it, or name another file."
             ) from None

@@ -1,0 +1,315 @@
+"""Many traces and one judge: each trace once and in order, one trace costs only itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from rolecraft.errors import (
+    MissingKey,
+    ModelError,
+    ModelUnavailable,
+    TraceError,
+    UsageError,
+)
+from rolecraft.failure_taxonomy import Judge
+from rolecraft.failure_taxonomy.judging.asking import Asker
+from rolecraft.failure_taxonomy.judging.cache import AnswerCache
+from rolecraft.failure_taxonomy.judging.campaign import GIVE_UP, TRIES, Campaign, LabelsError
+from rolecraft.failure_taxonomy.judging.estimate import estimate
+from rolecraft.failure_taxonomy.judging.pacing import Pace
+from rolecraft.failure_taxonomy.labels import read_labels
+from rolecraft.failure_taxonomy.report import Report
+from rolecraft.models import Completion, FunctionModel, Limits
+from rolecraft.models.budget import Budget
+from rolecraft.trajectories import Event, Trajectory, Usage
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Makes so many journals in a folder; run N says `done N`."""
+
+    def make(number=5):
+        for at in range(number):
+            events = [
+                Event("message", role="user", content=f"task {at}", to=("ann",), seq=0),
+                Event("message", role="ann", content=f"done {at}.", to=("<all>",), seq=1),
+            ]
+            Trajectory(f"t{at}", {}, events).save(tmp_path / "runs" / f"run-{at}.jsonl")
+        return tmp_path / "runs"
+
+    return make
+
+
+def which(call) -> int:
+    """The run that a judge is asked about."""
+    return int(re.search(r"done (\d+)\.", call.messages[-1].content)[1])
+
+
+def judged(says, before=None, **settings):
+    """A model that finds every mode absent; `before` is called first, with the run's number."""
+    absent = says(**settings)
+
+    def answer(call):
+        if before is not None:
+            before(which(call))
+        given = absent._function(call)
+        return Completion(text=given.text, usage=Usage(100, 50, 0.25))
+
+    return FunctionModel(answer)
+
+
+def judge_of(model, tmp_path, *, cached=True, budget=None, **settings):
+    cache = AnswerCache(tmp_path / "answers") if cached else None
+    return Judge(model, asker=Asker(model, cache=cache, budget=budget, pace=Pace(4)), **settings)
+
+
+async def all_of(campaign):
+    return [result async for result in campaign.run()]
+
+
+def names(results):
+    return [result.trace.rpartition("/")[2] for result in results if isinstance(result, Report)]
+
+
+ALL = [f"run-{at}.jsonl" for at in range(5)]
+
+
+async def test_every_trace_once_and_in_order(runs, says, tmp_path):
+    """The folder, a file in it, and the file by another path name the same traces."""
+    folder, out = runs(), tmp_path / "labels.jsonl"
+    paths = [folder / "run-3.jsonl", folder, folder / ".." / "runs" / "run-0.jsonl"]
+    campaign = Campaign(paths, judge=judge_of(judged(says), tmp_path), out=out)
+    results = await all_of(campaign)
+    assert names(results) == ["run-3.jsonl", *(name for name in ALL if name != "run-3.jsonl")]
+    assert [row.trace for row in read_labels(out)] == [result.trace for result in results]
+    assert campaign.tally.asked == 5
+    assert campaign.tally.usage.usd == pytest.approx(1.25)
+    assert not campaign.stopped
+
+
+async def test_started_again_it_asks_nothing_and_writes_the_same_bytes(runs, says, tmp_path):
+    folder, out = runs(), tmp_path / "labels.jsonl"
+    await all_of(Campaign(folder, judge=judge_of(judged(says), tmp_path), out=out))
+    first = out.read_bytes()
+    untouched = judged(says)
+    again = Campaign(folder, judge=judge_of(untouched, tmp_path), out=out, concurrency=1)
+    await all_of(again)
+    assert out.read_bytes() == first
+    assert untouched.calls == []
+    assert (again.tally.reused, again.tally.saved.usd) == (5, pytest.approx(1.25))
+    assert json.loads(first.splitlines()[0])["judge"]["usage"]["usd"] == pytest.approx(0.25)
+
+
+async def test_the_file_of_labels_may_lie_among_the_traces(runs, says, tmp_path):
+    folder = runs()
+    for _ in range(2):
+        campaign = Campaign(
+            folder, judge=judge_of(judged(says), folder / ".x"), out=folder / "labels.jsonl"
+        )
+        assert names(await all_of(campaign)) == ALL
+
+
+async def test_a_broken_file_costs_itself_only(runs, says, tmp_path):
+    folder = runs()
+    (folder / "run-2.jsonl").write_text("{broken")
+    out = tmp_path / "labels.jsonl"
+    campaign = Campaign(folder, judge=judge_of(judged(says), tmp_path), out=out)
+    results = await all_of(campaign)
+    assert [type(result) for result in results] == [Report, Report, TraceError, Report, Report]
+    assert len(read_labels(out)) == 4
+
+
+async def test_calls_that_fail_are_made_again_and_only_they(runs, says, tmp_path):
+    failures = {1: 2, 3: 1}
+
+    def fail(run):
+        if failures.get(run):
+            failures[run] -= 1
+            raise ModelUnavailable("busy", status=503)
+
+    model = judged(says, fail)
+    campaign = Campaign(runs(), judge=judge_of(model, tmp_path))
+    results = await all_of(campaign)
+    assert all("derailment" in report.judged for report in results)
+    assert (campaign.tally.asked, campaign.tally.failed) == (5, 3)
+    assert len(model.calls) == 8
+    assert not campaign.unanswered
+
+
+async def test_what_fails_to_the_end_is_unknown_and_told(runs, says, tmp_path):
+    def fail(run):
+        if run == 1:
+            raise ModelUnavailable("busy")
+
+    folder, out = runs(), tmp_path / "labels.jsonl"
+    campaign = Campaign(folder, judge=judge_of(judged(says, fail), tmp_path), out=out)
+    results = await all_of(campaign)
+    assert campaign.tally.failed == TRIES
+    assert campaign.unanswered == [str(folder / "run-1.jsonl")]
+    assert "busy" in results[1].unjudged["derailment"]
+    again = Campaign(folder, judge=judge_of(judged(says), tmp_path), out=out)
+    await all_of(again)
+    assert (again.tally.asked, again.tally.reused, again.unanswered) == (1, 4, [])
+    assert read_labels(out)[1].verdict("derailment") == "absent"
+
+
+async def test_without_a_cache_no_answer_is_asked_for_twice(runs, says, tmp_path):
+    def fail(run):
+        if run == 1:
+            raise ModelUnavailable("busy")
+
+    model = judged(says, fail)
+    campaign = Campaign(runs(), judge=judge_of(model, tmp_path, cached=False))
+    await all_of(campaign)
+    assert len(model.calls) == 5
+
+
+async def test_a_judge_that_is_gone_ends_the_campaign(runs, says, tmp_path):
+    def fail(run):
+        raise ModelUnavailable("nobody there")
+
+    model = judged(says, fail)
+    campaign = Campaign(runs(40), judge=judge_of(model, tmp_path), concurrency=2)
+    results = await all_of(campaign)
+    assert "nobody there" in campaign.stopped
+    assert campaign.skipped > 30
+    assert len(results) + campaign.skipped == 40
+    assert len(model.calls) <= GIVE_UP + 2
+
+
+async def test_a_trace_that_the_model_refuses_keeps_what_detectors_say(runs, says, tmp_path):
+    def fail(run):
+        if run == 2:
+            raise ModelError("the context is too long", status=400)
+
+    campaign = Campaign(runs(), judge=judge_of(judged(says, fail), tmp_path))
+    results = await all_of(campaign)
+    assert names(results) == ALL
+    assert results[2].opinion is None
+    assert "the context is too long" in results[2].problems[0]
+    assert list(campaign.refused) == [results[2].trace]
+
+
+async def test_what_is_wrong_for_all_traces_comes_out(runs, says, tmp_path):
+    def fail(run):
+        raise MissingKey("no key")
+
+    out = tmp_path / "labels.jsonl"
+    with pytest.raises(MissingKey):
+        await all_of(Campaign(runs(), judge=judge_of(judged(says, fail), tmp_path), out=out))
+    assert not out.exists()
+
+
+async def test_at_a_limit_calls_under_way_are_kept_and_the_rest_is_left(runs, says, tmp_path):
+    folder, out = runs(), tmp_path / "labels.jsonl"
+    budget = Budget(Limits(calls=2), name="the judge")
+    model = judged(says)
+    campaign = Campaign(folder, judge=judge_of(model, tmp_path, budget=budget), out=out)
+    results = await all_of(campaign)
+    assert len(results) == len(read_labels(out)) == 2
+    assert campaign.skipped == 3
+    assert "2 model calls" in campaign.stopped
+    assert len(AnswerCache(tmp_path / "answers")) == 2
+    budget = Budget(Limits(calls=3))
+    again = Campaign(folder, judge=judge_of(model, tmp_path, budget=budget), out=out)
+    assert names(await all_of(again)) == ALL
+    assert not again.stopped
+
+
+async def test_a_file_that_is_no_campaigns_is_not_overwritten(runs, tmp_path):
+    folder = runs()
+    people = tmp_path / "people.jsonl"
+    people.write_text('{"trace": "a", "annotator": "ann", "findings": []}\n')
+    for path in (people, folder / "run-0.jsonl"):
+        before = path.read_bytes()
+        with pytest.raises(LabelsError, match=path.name):
+            await all_of(Campaign(folder, out=path))
+        assert path.read_bytes() == before
+
+
+async def test_two_campaigns_do_not_write_one_file_at_once(runs, tmp_path):
+    folder, out = runs(), tmp_path / "labels.jsonl"
+    first = Campaign(folder, out=out).run()
+    await anext(first)
+    with pytest.raises(LabelsError, match="Another process"):
+        await all_of(Campaign(folder, out=out))
+    assert len([result async for result in first]) == 4
+    assert len(read_labels(out)) == 5
+
+
+async def test_labels_appear_whole_or_not_at_all(runs, tmp_path):
+    out = tmp_path / "labels.jsonl"
+    campaign = Campaign(runs(), out=out).run()
+    await anext(campaign)
+    await campaign.aclose()
+    assert not out.exists()
+
+
+async def test_concurrency_is_checked():
+    with pytest.raises(UsageError, match="concurrency"):
+        Campaign([], concurrency=0)
+
+
+# --- the estimate ------------------------------------------------------------------------------
+
+
+async def test_the_estimate_is_what_is_then_asked(runs, says, tmp_path):
+    model = judged(says)
+    judge = judge_of(model, tmp_path, samples=3)
+    folder = runs()
+    (folder / "odd.json").write_text("{}")
+    guess = await estimate(Campaign(folder, judge=judge))
+    assert model.calls == []
+    assert (guess.traces, guess.unreadable, guess.calls, guess.cached) == (5, 1, 15, 0)
+    campaign = Campaign(folder, judge=judge)
+    await all_of(campaign)
+    assert campaign.tally.asked == guess.calls
+    words = sum(message.content.count(" ") + 1 for c in model.calls for message in c.messages)
+    assert abs(guess.prompt_tokens - words) <= 15
+    after = await estimate(Campaign(folder, judge=judge))
+    assert (after.calls, after.cached, after.prompt_tokens) == (0, 15, 0)
+    assert "15 answers are in the cache" in str(after)
+    assert "$0" in str(after)
+
+
+async def test_the_estimate_says_what_is_not_in_it(says, tmp_path):
+    events = [
+        Event("message", role="ann", content=f"step {at} " + "la " * 300, seq=at)
+        for at in range(30)
+    ]
+    Trajectory("long", {}, events).save(tmp_path / "long.jsonl")
+    judge = judge_of(says(), tmp_path, window=5000)
+    guess = await estimate(Campaign(tmp_path / "long.jsonl", judge=judge))
+    assert guess.calls > 5
+    assert guess.searched == 1
+    assert "searched as a whole" in str(guess)
+
+
+async def test_an_estimate_leaves_the_judge_as_it_was(runs, says, tmp_path):
+    judge = judge_of(judged(says), tmp_path)
+    asker = judge.asker
+    await estimate(Campaign(runs(), judge=judge))
+    assert judge.asker is asker
+    assert asker.pace.under_way == 0
+
+
+async def test_so_many_traces_are_under_way_at_once(runs, says, tmp_path):
+    under_way, three = 0, asyncio.Event()
+    absent = says()
+
+    async def answer(call):
+        nonlocal under_way
+        under_way += 1
+        assert under_way <= 3
+        if under_way == 3:
+            three.set()
+        await three.wait()
+        under_way -= 1
+        return absent._function(call)
+
+    campaign = Campaign(runs(20), judge=judge_of(FunctionModel(answer), tmp_path), concurrency=3)
+    assert len(await all_of(campaign)) == 20
