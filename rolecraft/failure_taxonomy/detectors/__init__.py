@@ -1,6 +1,7 @@
 """What rules can find in typed events, without a model. One file a rule."""
 
 from rolecraft.failure_taxonomy.detectors.base import Detector
+from rolecraft.failure_taxonomy.detectors.claims import ReasonAction
 from rolecraft.failure_taxonomy.detectors.constraints import Constraints
 from rolecraft.failure_taxonomy.detectors.ending import PrematureEnd
 from rolecraft.failure_taxonomy.detectors.history import HistoryLoss
@@ -18,6 +19,7 @@ DETECTORS: tuple[Detector, ...] = (
     Reset(),
     HistoryLoss(),
     TerminationUnaware(),
+    ReasonAction(),
     PrematureEnd(),
     VerificationAbsent(),
     WeakVerification(),
@@ -32,6 +34,7 @@ __all__ = [
     "Diagnostic",
     "HistoryLoss",
     "PrematureEnd",
+    "ReasonAction",
     "Repetition",
     "Reset",
     "RoleSpec",
