@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
-from rolecraft.cli._options import Debug, Out
+from rolecraft.cli._judges import Format
+from rolecraft.cli._options import Debug, Mapping, Modes, Out
 from rolecraft.cli._output import Output
 
 if TYPE_CHECKING:
@@ -31,10 +34,6 @@ def label(
             "who ask. Can be given several times.",
         ),
     ] = None,
-    modes: Annotated[
-        Path | None,
-        typer.Option("--modes", metavar="FILE", help="Failure modes of your own, as TOML."),
-    ] = None,
     export: Annotated[
         Path | None,
         typer.Option(
@@ -48,19 +47,18 @@ def label(
         int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 takes a free one.")
     ] = 0,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
+        bool, typer.Option("--browser/--no-browser", help="Open the page in your browser.")
     ] = True,
+    format: Format = None,  # noqa: A002
+    mapping: Mapping = None,
+    modes: Modes = None,
     debug: Debug = False,
 ) -> None:
     """Label failures by hand: a page on this machine, for one or more annotators."""
     from rolecraft.viewer.labelling import Desk, export_folder
 
     output = Output(json=False, makes=True)
-    if modes is not None:
-        from rolecraft.failure_taxonomy.own_modes import load_modes
-
-        load_modes(modes)
-    opened = _open(paths, output)
+    opened = _open(paths, format, out, output)
     suggestions = _suggestions(suggest or [], opened, output)
     desk = Desk(opened, out, suggestions=suggestions)
     for problem in desk.problems:
@@ -74,17 +72,20 @@ def label(
         for path in export_folder(desk, export):
             output.say(str(path))
         return
-    asyncio.run(_serve(desk, port, browser, output))
+    try:
+        asyncio.run(_serve(desk, port, browser and _has_display(), output))
+    except KeyboardInterrupt:  # the ordinary end
+        output.note("Ended. Everything is saved; the same command goes on where you stopped.")
 
 
-def _open(paths: list[Path], output: Output) -> list[OpenTrace]:
+def _open(paths: list[Path], form: str | None, out: Path, output: Output) -> list[OpenTrace]:
     from rolecraft.errors import TraceError
     from rolecraft.viewer.labelling import open_traces
 
     def broken(error: TraceError) -> None:
         output.warn(str(error))
 
-    traces = open_traces(paths, on_error=broken)
+    traces = open_traces(paths, on_error=broken, format=form, leave_out=out)
     if not traces:
         output.warn("None of these can be read: there is nothing to label.")
         raise typer.Exit(ExitCode.ERROR)
@@ -108,9 +109,11 @@ def _suggestions(files: list[Path], traces: list[OpenTrace], output: Output) -> 
 
 async def _serve(desk: Desk, port: int, browser: bool, output: Output) -> None:
     from rolecraft.viewer.labelling.serving import LabellingServer
+    from rolecraft.viewer.reading import count
 
     server = LabellingServer(desk, port=port)
-    output.say(f"Labelling {len(desk.traces)} traces; labels are kept in `{desk.folder}`.")
+    traces = count(len(desk.traces), "trace")
+    output.say(f"{traces} to label; labels are kept in `{desk.folder}`.")
     output.say(f"Open {server.address}")
     output.note("The address holds the key to the page. Ctrl+C ends; nothing is lost.")
     if browser:
@@ -118,4 +121,10 @@ async def _serve(desk: Desk, port: int, browser: bool, output: Output) -> None:
 
         await asyncio.to_thread(webbrowser.open, server.address)
     await server.serve()
-    output.note(f"Ended. `rolecraft label … --out {desk.folder}` goes on where you stopped.")
+
+
+def _has_display() -> bool:
+    """False where the only browser would be one that takes over the terminal, or none at all."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -5,15 +5,13 @@ Only rounds that their annotator has finished are exported: a half-read trace is
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from rolecraft.errors import JournalError
 from rolecraft.failure_taxonomy.labels import Labels
-from rolecraft.failure_taxonomy.modes import MODES
+from rolecraft.failure_taxonomy.table import csv_text, wide_table
 from rolecraft.viewer.labelling.desk import Desk
 from rolecraft.viewer.labelling.sheet import MODE, Sheet
 
@@ -110,34 +108,20 @@ def _gold(desk: Desk) -> list[Labels]:
 
 
 def _table(desk: Desk) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    about = ["trace", "annotator", "round", "saw_suggestions"]
-    last = ["decisive_role", "decisive_step", "outcome", "note"]
-    table.writerow([*about, *MODES, *last])
+    """The wide table of labels, with the round, whether suggestions were seen, and the note."""
     rows = [
-        (labels, str(number), str(bool(sheet.saw)).lower())
+        (labels, str(number), str(int(bool(sheet.saw))))
         for _, number, sheet, labels in _finished(desk)
     ]
     rows += [(labels, "", "") for labels in _gold(desk)]
-    for labels, number, saw in sorted(rows, key=lambda row: (row[0].trace, row[1] == "", row[1])):
-        blame = labels.decisive
-        outcome = "" if labels.outcome is None else str(labels.outcome).lower()
-        cells = [
-            labels.trace,
-            labels.annotator,
-            number,
-            saw,
-            *(labels.verdict(mode) or "" for mode in MODES),
-            "" if blame is None else blame.role,
-            "" if blame is None or blame.step is None else str(blame.step),
-            outcome,
-            labels.note,
+    rows.sort(key=lambda row: (row[0].trace, row[1] == "", row[1]))
+    header, cells = wide_table(labels for labels, _, _ in rows)
+    return csv_text(
+        [
+            [*header[:2], "round", "saw_suggestions", *header[2:], "note"],
+            *(
+                [*line[:2], number, saw, *line[2:], labels.note]
+                for line, (labels, number, saw) in zip(cells, rows, strict=True)
+            ),
         ]
-        table.writerow(map(_harmless, cells))
-    return text.getvalue()
-
-
-def _harmless(cell: str) -> str:
-    """A text that no spreadsheet takes for a formula: traces and notes are other people's."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+    )

@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -46,6 +46,10 @@ LARGEST = 1_000_000
 """Bytes of the largest request."""
 
 _NO_TOKEN = "Open the address that `rolecraft label` printed: it ends with the key to this page.\n"
+
+_COME_IN = """<!doctype html>
+<meta http-equiv="refresh" content="0; url=/"><title>Labelling</title><a href="/">Labelling</a>
+"""
 
 
 def new_token() -> str:
@@ -101,7 +105,9 @@ class Guard:
     def _let_in(self, token: str) -> Response:
         if not self._is_token(token):
             return _no(403, _NO_TOKEN)
-        answer = RedirectResponse("/", status_code=303)
+        # Not a redirect: after a link of another site (a terminal in a browser, say), the browser
+        # would leave the cookie out of it. This page's own step to `/` has it.
+        answer = HTMLResponse(_COME_IN)
         answer.set_cookie(self._cookie, token, httponly=True, samesite="strict", path="/")
         return answer
 

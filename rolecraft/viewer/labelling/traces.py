@@ -142,11 +142,13 @@ def open_traces(
     *,
     on_error: Callable[[TraceError], None] | None = None,
     format: str | None = None,  # noqa: A002 - the word that users know
+    leave_out: Path | None = None,
 ) -> list[OpenTrace]:
     """The traces in files and in folders, in order.
 
     `on_error` gets what is wrong with a file that cannot be read; without it the first one is
-    raised. A trace that is given twice is opened once.
+    raised. A trace that is given twice is opened once. Files below the folder `leave_out` are none:
+    labels that are kept among the traces.
     """
     opened: dict[str, OpenTrace] = {}
     for path in paths:
@@ -158,6 +160,8 @@ def open_traces(
             on_error(error)
             continue
         for file in files:
+            if leave_out is not None and leave_out.resolve() in file.resolve().parents:
+                continue
             try:
                 for imported in read_all(file, format=format):
                     _add(opened, imported.name, imported.trajectory)

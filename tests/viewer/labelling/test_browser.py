@@ -59,7 +59,9 @@ async def test_two_people_label_compare_talk_decide_and_export(
         await person.page.get_by_role("button", name="Look at what others say").click()
         await expect(person.page.get_by_text("They disagree on 4 of 16 points.")).to_be_visible()
     compared = ben.page.locator('.compared[data-field="mode/repetition"]')
+    await expect(compared).to_contain_text("#1 #3 coder")
     await expect(compared).to_contain_text("the folder had not changed")
+    assert "[object" not in await ben.page.content()
 
     # They talk; in round 2 Ben agrees about the repetition.
     await ben.page.get_by_role("button", name="Back to my labels").click()

@@ -71,6 +71,14 @@ def test_a_file_that_cannot_be_read_does_not_cost_the_others(save_trace, tmp_pat
         open_traces([bad])
 
 
+def test_labels_that_are_kept_among_the_traces_are_no_traces(save_trace) -> None:
+    path = save_trace("one")
+    kept = path.parent / "labels"
+    (kept / "annotators").mkdir(parents=True)
+    (kept / "annotators" / "Ann.jsonl").write_text("{}")
+    assert len(open_traces([path.parent], leave_out=kept)) == 1
+
+
 def test_an_odd_header_costs_nothing(tmp_path: Path) -> None:
     """Traces of other tools: any JSON may stand where something else is expected."""
     event = Event("message", role="a", content="x", seq=0)

@@ -113,8 +113,8 @@ export class Card {
     const { positive, near_miss, confused_with, id, absence } = this.mode;
     return el("div", { class: "examples" },
       el("dl", {},
-        el("dt", {}, "Is one"), el("dd", {}, words(positive)),
-        el("dt", {}, "Is none"), el("dd", {}, words(near_miss)),
+        el("dt", {}, "Example"), el("dd", {}, words(positive)),
+        el("dt", {}, "Near miss"), el("dd", {}, words(near_miss)),
         confused_with.length > 0 && [el("dt", {}, "Taken for"), el("dd", {}, confused_with.map((other, at) => [at > 0 && ", ", el("code", {}, other)]).flat())]),
       el("p", { class: "quiet" }, el("code", {}, id), absence && ": something is missing. Name the event where it should have been; a quote is not needed."));
   }
@@ -134,7 +134,7 @@ export class Card {
         el("span", { class: "chips" }, chips.length ? chips : el("span", { class: "quiet" }, "Press “Evidence” at an event, or e"))),
       el("div", { class: "field" }, el("span", { class: "term" }, "Quote"),
         value.quote
-          ? el("span", {}, el("q", { class: "quote" }, value.quote), !locked && el("button", { type: "button", class: "drop", "aria-label": "Drop the quote", onclick: () => this.#change({ quote: "" }) }, "×"))
+          ? el("span", {}, el("q", { class: "quote", title: value.quote }, cut(value.quote, 300)), !locked && el("button", { type: "button", class: "drop", "aria-label": "Drop the quote", onclick: () => this.#change({ quote: "" }) }, "×"))
           : el("span", { class: "quiet" }, "Select words in an event, then q")),
       el("label", { class: "field" }, el("span", { class: "term" }, "Role"), role),
       this.problemLine);

@@ -1,7 +1,7 @@
 // The form of one annotator for one trace: every mode, the decisive step, the outcome, a note.
 
 import { get, post } from "./api.js";
-import { Card } from "./card.js";
+import { Card, cut } from "./card.js";
 import { alertUser, count, el, fill } from "./dom.js";
 import { Saver } from "./saving.js";
 
@@ -162,7 +162,7 @@ export class Labelling {
     return (this.suggested ?? []).filter((one) => one.mode === mode && one.verdict !== "unknown").map((one) => el("div", { class: "suggestion" },
       el("span", {}, el("b", {}, one.source || one.by), ` says ${one.verdict}`, one.role && ` by ${one.role}`, one.events && ", events ",
         (one.events ?? []).map((seq) => el("button", { type: "button", class: "link", onclick: () => this.on.goTo(seq) }, `#${seq} `)),
-        one.quote && el("q", {}, one.quote), one.reason && ` (${one.reason})`),
+        one.quote && el("q", { title: one.quote }, cut(one.quote, 120)), one.reason && ` (${one.reason})`),
       !this.locked && el("button", { type: "button", onclick: () => card.take({ verdict: one.verdict, events: one.events ?? [], role: one.role ?? "", quote: one.quote ?? "" }) }, "Take over")));
   }
 

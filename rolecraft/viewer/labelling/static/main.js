@@ -15,6 +15,7 @@ const help = document.getElementById("help");
 const NAME = "annotator"; // of this tab: two people may label in two tabs
 
 const page = { annotator: sessionStorage.getItem(NAME) ?? "", project: null, reader: null, panel: null, opened: null, status: null };
+const unsaved = new Set(); // savers of traces that were left before all was saved
 
 /** Names without the folder that all have in common. */
 function shorten(project) {
@@ -69,13 +70,16 @@ async function leave() {
     page.reader?.close();
     page.reader = page.opened = null;
   }
+  if (saver?.busy) unsaved.add(saver); // goes on trying; the page says so before it is closed
   page.panel = null;
 }
 
 async function open(key, where) {
   const trace = page.project.traces.find((one) => one.key === key);
+  let fresh = true;
   try {
-    if (page.opened !== key) {
+    fresh = page.opened !== key;
+    if (fresh) {
       page.reader = new Reader(key, await get("trace", { trace: key }), {
         evidence: (row) => page.panel.toggleEvidence(row),
         decisive: (row) => page.panel.setDecisive(row),
@@ -104,7 +108,7 @@ async function open(key, where) {
   fill(view, el("nav", { class: "sides", "aria-label": "Trace or labels" }, side("reader", "Trace"), side("panel", "Labels")), page.reader.node, page.panel.node);
   showSide(view.dataset.side ?? "reader");
   page.reader.mark(page.panel.marks);
-  page.reader.select(page.reader.current);
+  page.reader.select(page.reader.current, { scroll: !fresh }); // at first the task is seen
   return undefined;
 }
 
@@ -204,7 +208,8 @@ addEventListener("hashchange", show);
 addEventListener("pagehide", () => page.panel?.saver?.flush());
 addEventListener("beforeunload", (event) => {
   page.panel?.saver?.flush();
-  if (page.panel?.saver?.conflicts.size || page.panel?.saver?.unreachable) event.preventDefault();
+  const stuck = (saver) => saver?.conflicts.size > 0 || (saver?.unreachable && saver.busy);
+  if (stuck(page.panel?.saver) || [...unsaved].some(stuck)) event.preventDefault();
 });
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "hidden") page.panel?.saver?.flush();
