@@ -12,13 +12,17 @@ from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._failures import coverage, failures_table, left_open
 from rolecraft.cli._judges import (
     PANEL,
+    Agree,
     Cache,
     Concurrency,
     Format,
+    Grouping,
+    MeasuredFile,
     NoCache,
     Redact,
     RedactPattern,
     Samples,
+    SeesOutcome,
     Usd,
     Variant,
     asker_of,
@@ -26,6 +30,7 @@ from rolecraft.cli._judges import (
     cost,
     need_judge,
     redaction_of,
+    reliability,
     shots_of,
 )
 from rolecraft.cli._models import Models
@@ -63,7 +68,11 @@ def annotate(
     cache: Cache = None,
     no_cache: NoCache = False,
     samples: Samples = 1,
+    agree: Agree = 0.6,
     variant: Variant = "zero-shot",
+    grouping: Grouping = "all",
+    sees_outcome: SeesOutcome = False,
+    agreement: MeasuredFile = None,
     usd: Usd = None,
     estimate: Annotated[
         bool,
@@ -92,6 +101,9 @@ def annotate(
                 "--cache": cache is not None,
                 "--samples": samples > 1,
                 "--variant": variant != "zero-shot",
+                "--grouping": grouping != "all",
+                "--sees-outcome": sees_outcome,
+                "--agreement": agreement is not None,
                 "--redact": redact,
                 "--redact-pattern": bool(redact_pattern),
             },
@@ -99,11 +111,10 @@ def annotate(
         models = Models(judge, option="--judge")
         redaction = redaction_of(redact, redact_pattern)
         shots = shots_of(variant)
+        answers = cache_folder(cache, out, off=no_cache)
         if not estimate:
             models.check_keys()
-        asker = asker_of(
-            models.everyone, cache_folder(cache, out, off=no_cache), usd, concurrency=concurrency
-        )
+        asker = asker_of(models.everyone, answers, usd, concurrency=concurrency)
 
         from rolecraft.failure_taxonomy import Judge
         from rolecraft.failure_taxonomy.judging.campaign import Campaign
@@ -111,7 +122,15 @@ def annotate(
         asked = None
         if asker is not None:
             asked = Judge(
-                asker.model, asker=asker, samples=samples, shots=shots, redaction=redaction
+                asker.model,
+                asker=asker,
+                samples=samples,
+                agree=agree,
+                shots=shots,
+                grouping=grouping,  # type: ignore[arg-type]  # the judge says which there are
+                judge_sees_outcome=sees_outcome,
+                agreement=agreement,
+                redaction=redaction,
             )
         campaign = Campaign(
             paths,
@@ -125,6 +144,8 @@ def annotate(
         if estimate:
             return
         _summary(reports, broken, output)
+        for line in reliability(reports):
+            output.say(line)
         unfinished = _told(campaign, len(reports), output)
         if broken or unfinished:
             raise typer.Exit(ExitCode.INCOMPLETE if reports or unfinished else ExitCode.ERROR)

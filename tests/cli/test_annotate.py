@@ -10,6 +10,7 @@ import pytest
 
 from rolecraft.cli._exits import ExitCode
 from rolecraft.failure_taxonomy import MODES, annotate
+from rolecraft.failure_taxonomy.labels import read_labels
 from rolecraft.trajectories import Event, FailureFinding, Trajectory
 from rolecraft.trajectories.findings import append_findings
 
@@ -167,3 +168,101 @@ def test_all_real_logs_are_read(cli, data_dir):
     assert result.code == ExitCode.OK
     assert len(result.lines) == 126
     assert {line["format"] for line in result.lines} == {"who_and_when"}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--estimate"],
+        ["--samples", "3"],
+        ["--variant", "few-shot"],
+        ["--cache", "answers"],
+        ["--redact"],
+        ["--redact-pattern", "Tulip"],
+    ],
+)
+def test_an_option_about_a_judge_without_one_is_wrong_usage(cli, failed, option):
+    result = cli("annotate", failed, *option)
+    assert result.code == ExitCode.USAGE
+    assert f"`{option[0]}` is about a judge: name one with --judge" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--variant", "ten-shot"], "write `zero-shot` or `few-shot`"),
+        (["--redact-pattern", "("], "no regular expression"),
+        (["--cache", "answers", "--no-cache"], "give one of them"),
+    ],
+)
+def test_what_an_option_cannot_mean_is_told(cli, failed, options, said):
+    result = cli("annotate", failed, "--judge", "openai/o3", *options)
+    assert result.code == ExitCode.USAGE
+    assert said in result.err
+
+
+def test_labels_go_to_a_file_that_reads_back(cli, failed, tmp_path):
+    out = tmp_path / "new" / "labels.jsonl"
+    result = cli("annotate", failed.parent, "--out", out)
+    assert result.code == ExitCode.OK
+    assert f"Labels of 1 trace: {out}" in result.out
+    assert "I read c" not in result.out, "the table of each trace is in the way"
+    (row,) = read_labels(out)
+    assert row.trace == str(failed)
+    assert row.verdict("task_spec") == "present"
+    assert json.loads(out.read_text()) == cli("annotate", failed, "--json").lines[0]
+
+
+def test_a_trace_is_never_overwritten_by_labels(cli, failed):
+    before = failed.read_bytes()
+    assert cli("annotate", failed, "--out", failed).code == ExitCode.USAGE
+    other = cli("annotate", failed.parent, "--out", failed)
+    assert other.code == ExitCode.ERROR
+    assert "Name another file" in other.err
+    assert failed.read_bytes() == before
+
+
+def test_the_format_can_be_stated(cli, failed):
+    assert cli("annotate", failed, "--format", "rolecraft").code == ExitCode.OK
+    wrong = cli("annotate", failed, "--format", "who_and_when", "--json")
+    assert wrong.lines == []
+    assert "could not be read" in wrong.err
+    unknown = cli("annotate", failed, "--format", "rolcraft")
+    assert "Did you mean 'rolecraft'" in unknown.err
+
+
+def test_options_about_a_judge_are_refused_in_words(cli, failed, tmp_path):
+    judge = ("--judge", "openai/gpt-4o-mini")
+    for options, said in [
+        (("--grouping", "stage"), "`grouping` is one of ('all', 'category', 'mode')"),
+        (("--samples", "3", "--agree", "0.5"), "more than half have to agree"),
+        (("--agreement", tmp_path / "nothing.json"), "cannot be read"),
+        (("--variant", "many-shot"), "write `zero-shot` or `few-shot`"),
+    ]:
+        result = cli("annotate", failed, *judge, *options)
+        assert result.code != 0
+        assert said in result.err
+    result = cli("annotate", failed, "--sees-outcome")
+    assert "`--sees-outcome` is about a judge" in result.err
+
+
+def test_how_far_a_judge_agrees_with_people_is_said_with_its_labels(tmp_path):
+    from rolecraft.cli._judges import reliability
+    from rolecraft.failure_taxonomy import Report
+    from rolecraft.failure_taxonomy.judging import Measured, Opinion
+
+    def report(**options):
+        opinion = Opinion("m", windows=1, coverage=1.0, **options)
+        return Report(trace="t", format="f", findings=[], opinion=opinion)
+
+    assert reliability([]) == []
+    (line,) = reliability([report(), report(dropped=["one"])])
+    assert line == (
+        "Judge m (zero-shot): 100% of the text covered, 1 finding dropped for want of evidence; "
+        "how far this model agrees with people is unmeasured."
+    )
+    measured = Measured(model="m", kappa=0.5, traces=10)
+    line, note = reliability([report(agreement=measured, notes=["no tools"], redacted={"key": 2})])
+    assert "2 secrets taken out" in line
+    assert line.endswith("measured: Cohen's kappa 0.50 on 10 traces.")
+    assert note == "Judge: no tools"

@@ -65,4 +65,6 @@ def _dollars(tally: Tally) -> str:
 
 def money(usd: float) -> str:
     """An amount of US dollars as people read it: cents, or two figures where it is less."""
-    return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.2g}"
+    if not usd:
+        return "$0"
+    return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
