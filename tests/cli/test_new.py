@@ -50,6 +50,10 @@ def test_run_annotate_and_tests_work_at_once(process, project):
     annotated = process("annotate", "runs", "--json", cwd=project, env=env)
     assert annotated.code == ExitCode.OK, annotated.err
     assert len(annotated.lines) == 1
+    modes = ("--modes", "failure_taxonomy/modes.toml")
+    with_own = process("annotate", "runs", *modes, "--json", cwd=project, env=env)
+    (own,) = [row for row in with_own.lines[0]["findings"] if row["mode"] == "headline.too_long"]
+    assert (own["verdict"], own["code"]) == ("unknown", "")
 
     tests = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
