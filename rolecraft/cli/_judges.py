@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +13,7 @@ import typer
 from rolecraft.cli._exits import CommandLineError
 
 if TYPE_CHECKING:
+    from rolecraft.failure_taxonomy import Report
     from rolecraft.failure_taxonomy.judging.asking import Asker
     from rolecraft.failure_taxonomy.judging.redaction import Redaction
     from rolecraft.failure_taxonomy.judging.tally import Tally
@@ -51,6 +54,42 @@ Variant = Annotated[
         "--variant",
         metavar="NAME",
         help="How the judge is asked: zero-shot or few-shot.",
+        rich_help_panel=PANEL,
+    ),
+]
+Agree = Annotated[
+    float,
+    typer.Option(
+        "--agree",
+        metavar="SHARE",
+        help="Of several samples, this share has to say the same; a mode is unknown otherwise.",
+        rich_help_panel=PANEL,
+    ),
+]
+Grouping = Annotated[
+    str,
+    typer.Option(
+        "--grouping",
+        metavar="NAME",
+        help="Ask about all modes at once (all), by category, or one mode at a time (mode).",
+        rich_help_panel=PANEL,
+    ),
+]
+SeesOutcome = Annotated[
+    bool,
+    typer.Option(
+        "--sees-outcome",
+        help="Tell the judge how each run ended; the labels then say so.",
+        rich_help_panel=PANEL,
+    ),
+]
+MeasuredFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--agreement",
+        metavar="FILE",
+        dir_okay=False,
+        help="What was measured of this judge's agreement with people, to be shown.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -152,6 +191,33 @@ def asker_of(
         cache=None if cache is None else AnswerCache(cache),
         pace=Pace(concurrency),
     )
+
+
+def reliability(reports: Sequence[Report]) -> list[str]:
+    """What there is to know about how far the judge's labels can be trusted."""
+    opinions = [report.opinion for report in reports if report.opinion is not None]
+    asked = [opinion for opinion in opinions if opinion.windows]
+    if not asked:
+        return []
+    secrets = Counter(name for opinion in asked for name in Counter(opinion.redacted).elements())
+    first = replace(asked[0], redacted=None if asked[0].redacted is None else dict(secrets))
+    dropped = sum(len(opinion.dropped) for opinion in asked)
+    least = min(opinion.coverage for opinion in asked)
+    covered = f"{min(int(100 * least), 99) if least < 1 else 100}% of the text covered"
+    if len(asked) > 1 and least < 1:
+        covered = f"at least {covered} in each trace"
+    findings = "1 finding" if dropped == 1 else f"{dropped} findings"
+    said = [
+        f"Judge {first.model} ({', '.join(first.how)}): {covered}, {findings} dropped for want of "
+        f"evidence; {first.how_reliable}."
+    ]
+    notes = Counter(note for opinion in asked for note in dict.fromkeys(opinion.notes))
+    traces = f" of {len(asked)} traces" if len(asked) > 1 else ""
+    said += [
+        f"Judge: {note}{f' (in {number}{traces})' if traces else ''}"
+        for note, number in notes.items()
+    ]
+    return said
 
 
 def cost(model: Model, tally: Tally) -> str:

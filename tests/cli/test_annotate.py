@@ -231,7 +231,8 @@ def test_the_format_can_be_stated(cli, failed):
     assert "Did you mean 'rolecraft'" in unknown.err
 
 
-def test_options_about_a_judge_are_refused_in_words(cli, failed, tmp_path):
+def test_options_about_a_judge_are_refused_in_words(cli, failed, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
     judge = ("--judge", "openai/gpt-4o-mini")
     for options, said in [
         (("--grouping", "stage"), "`grouping` is one of ('all', 'category', 'mode')"),

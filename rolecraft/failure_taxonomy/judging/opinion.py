@@ -53,6 +53,18 @@ class Opinion:
         return "few-shot" if self.shots else "zero-shot"
 
     @property
+    def how(self) -> list[str]:
+        """How the judge was asked, for people."""
+        how = [self.variant]
+        if self.samples > 1:
+            how.append(f"{self.samples} samples, of which {self.agree:.0%} have to agree")
+        if self.sees_outcome:
+            how.append("told how the run ended")
+        if self.redacted is not None:
+            how.append(f"{_counted(sum(self.redacted.values()), 'secret')} taken out")
+        return how
+
+    @property
     def how_reliable(self) -> str:
         """A sentence on the judge's agreement with people, measured or not."""
         if self.agreement is None:
@@ -86,16 +98,9 @@ class Opinion:
 
     def summary(self) -> str:
         """One line for people, and one for each note."""
-        how = [self.variant]
-        if self.samples > 1:
-            how.append(f"{self.samples} samples, of which {self.agree:.0%} have to agree")
-        if self.sees_outcome:
-            how.append("told how the run ended")
-        if self.redacted is not None:
-            how.append(f"{_counted(sum(self.redacted.values()), 'secret')} taken out")
         dropped = len(self.dropped)
         line = (
-            f"judge {self.model} ({', '.join(how)}): {_counted(self.usage.calls, 'call')} for "
+            f"judge {self.model} ({', '.join(self.how)}): {_counted(self.usage.calls, 'call')} for "
             f"{_counted(self.windows, 'window')}, {_percent(self.coverage)} of the text covered, "
             f"{_counted(dropped, 'finding')} dropped for {'its' if dropped == 1 else 'their'} "
             f"evidence; {self.how_reliable}"
