@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from rolecraft._declared import own
-from rolecraft.environments import free_running
+from rolecraft.environments import free_running, obeying
 from rolecraft.environments.bound import Bound
 from rolecraft.environments.bus import NO_RECEIVER_NEEDED, Bus
 from rolecraft.errors import (
@@ -322,23 +322,26 @@ class Environment(Bus):
 
     def after_turns(self, failures: dict[str, BaseException]) -> StopReason | None:
         """Why the run ends after turns, or None. Raises one of the `failures`, by role."""
-        directive, self.recorder.directive = self.recorder.directive, None
-        self._told_to_stop = directive or self._told_to_stop
         for name in list(failures):
             self.roles[name].missed()
             if isinstance(failures[name], ApprovalNeeded):
                 self.roles[name].rc.waits = True
                 del failures[name]
         if failures:
+            self.recorder.directives.clear()  # the round is taken back, and they with it
             if all(map(crossing.stops, failures.values())):
                 return "limit"
             self._raise(failures)
+        reason: StopReason | None = None
         if self._finished is not None:
-            self._finished = None
-            return "finished"
-        if any(role.rc.waits for role in self.roles.values()):
-            return "approval"
-        return "observer" if directive is not None else None
+            self._finished, reason = None, "finished"
+        elif any(role.rc.waits for role in self.roles.values()):
+            reason = "approval"
+        if not self.observers:
+            return reason
+        stop = obeying.obey(self, goes_on=reason is None)
+        self._told_to_stop = stop or self._told_to_stop
+        return reason or ("observer" if stop is not None else None)
 
     def _raise(self, failures: dict[str, BaseException]) -> None:
         """Raise what the first role raised; its notes name the others.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rolecraft.environments import free_running
+from rolecraft.environments import free_running, obeying
 from rolecraft.environments.environment import Environment
 from rolecraft.errors import Diverged, NotRestorable, OutcomeUnknown, UnknownName, UsageError
 from rolecraft.messages import MESSAGE_TO_ALL, Message
@@ -344,9 +344,12 @@ def give_model(env: Environment, model: Model | str) -> None:
 
 
 def later_inputs(known: list[Event], after: int, names: Mapping[str, Role]) -> list[Message]:
-    """What the user said after event `after`."""
+    """What the user said after event `after`; not what observers had said to a role."""
     return [
         message_of(event)
         for event in known
-        if event.seq > after and event.kind == "message" and event.role not in names
+        if event.seq > after
+        and event.kind == "message"
+        and event.role not in names
+        and event.role != obeying.SENDER
     ]

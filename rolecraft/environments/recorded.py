@@ -56,6 +56,8 @@ class Recorded:
         self._recorder: Recorder | None = None
         self._journal: Journal | None = None
         self._told_to_stop: Directive | None = None
+        self.header: dict[str, Any] = {}
+        """The record's header, once it is written."""
         self._beginning: dict[str, Any] | None = None
         """The environment's own attributes before the first event."""
 
@@ -86,6 +88,7 @@ class Recorded:
         self._beginning = {name: own(value) for name, value in self.__dict__.items()}
         watching.warn_of_near_misses(self.roles.values())
         trajectory = Trajectory(self.id, self.header_about())
+        self.header = trajectory.about
         if self.journal is None:
             recorder = Recorder(trajectory)
         else:

@@ -10,6 +10,7 @@ from rolecraft.failure_taxonomy.codes import MAST_V3, CodeSystem
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector, Diagnostic
 from rolecraft.failure_taxonomy.formats import Format, read, recognise, register_format
 from rolecraft.failure_taxonomy.judging import Asker, Judge, Opinion
+from rolecraft.failure_taxonomy.live import LiveDetectors
 from rolecraft.failure_taxonomy.modes import MODES, Category, Mode, Stage, get_mode
 from rolecraft.failure_taxonomy.own_modes import load_modes, register_mode
 from rolecraft.failure_taxonomy.report import Decisive, Report
@@ -26,6 +27,7 @@ __all__ = [
     "Diagnostic",
     "Format",
     "Judge",
+    "LiveDetectors",
     "Mode",
     "Opinion",
     "Report",

@@ -17,7 +17,7 @@ from rolecraft.trajectories.events import (
 from rolecraft.trajectories.findings import append_findings, load_findings
 from rolecraft.trajectories.journal import Journal
 from rolecraft.trajectories.jsonl import load, read_events, save, trace_files
-from rolecraft.trajectories.observer import Directive, Observer, Remembers
+from rolecraft.trajectories.observer import Directive, Observer, Remembers, Reviews
 from rolecraft.trajectories.recorder import Log, Recorder, Sink, Turn, header
 from rolecraft.trajectories.role_table import RoleRow, RoleTable, role_table
 from rolecraft.trajectories.states import StateMachine, state_diagram, state_machines
@@ -40,6 +40,7 @@ __all__ = [
     "Observer",
     "Recorder",
     "Remembers",
+    "Reviews",
     "RoleRow",
     "RoleTable",
     "Signal",

@@ -37,6 +37,7 @@ EventKind = Literal[
     "start",  # a run with a bound of its own began: `data` has `rounds`
     "resume",  # a stopped run went on
     "fork",  # a run branched off another: `data` has `trajectory` and `at`
+    "note",  # an observer noted something: `data` has what it wants done (`do`), and more
     "error",  # an exception: `data` has `type`; `content` its text
     "stop",  # the run ended: `data` has `reason`, a `StopReason`, and an observer's `why`
 ]

@@ -69,8 +69,8 @@ class Recorder:
         """Sequence number of the next event; also the number of events so far."""
         self.observers: tuple[Observer, ...] = ()
         """Told of every event when it happens, which may be before it is committed."""
-        self.directive: Directive | None = None
-        """What an observer wants done, if any does."""
+        self.directives: list[tuple[Event, Directive]] = []
+        """What observers want done, and at which event; see `rolecraft.environments.obeying`."""
         self.backlog: Backlog | None = None
         self.expects: Callable[[str, Event, int], None] | None = None
         """Raises if a role's turn that was cut off has said otherwise; see `PastRun.expects`."""
@@ -128,7 +128,8 @@ class Recorder:
         """Tell the observers; of a known event only those that want to know what was."""
         if not self.following:
             for observer in self.observers:
-                self.directive = observer.on_event(event) or self.directive
+                if (directive := observer.on_event(event)) is not None:
+                    self.directives.append((event, directive))
             return
         for observer in self.observers:
             if isinstance(observer, Remembers):

@@ -141,12 +141,21 @@ def _last_turn(events: Sequence[Event], about: dict[str, Any]) -> int:
     """Where the last turn begins, if roles act without rounds: turns are committed whole."""
     names = {role.get("name") for role in about.get("roles", ()) if isinstance(role, dict)}
     cut = len(events) - (events[-1].kind == "stop")
+    while cut and _of_observer(events[cut - 1]):
+        cut -= 1  # not all that was wanted after the turn may be there
     last = events[cut - 1].role if cut else ""
     if last not in names or events[cut - 1].kind in ("stop", "resume"):
         return len(events)  # what is last came from outside
     while cut and events[cut - 1].role in (last, "") and events[cut - 1].kind != "stop":
         cut -= 1
     return cut
+
+
+def _of_observer(event: Event) -> bool:
+    """Whether an event is what an observer wanted: a note, or a nudge."""
+    metadata = event.data.get("metadata")
+    nudge = isinstance(metadata, dict) and "nudge" in metadata
+    return event.kind == "note" or (event.kind == "message" and nudge)
 
 
 def _unfinished(tail: Sequence[Placed], *, stopped: bool = False) -> list[Placed]:

@@ -156,6 +156,11 @@ def _words(event: Event) -> tuple[str, str]:
             return "measured", f"{data.get('name')} = {_number(data.get('value'))}{unit}"
         case "action_swap":
             return "gets new actions", ", ".join(texts(data.get("actions")))
+        case "note":
+            about = data.get("role")
+            return f"an observer notes ({data.get('do', 'note')})", (
+                f"{content} (about {about})" if about else content
+            )
         case "limit":
             return f"limit reached: {data.get('limit', '')}", content
         case "error":

@@ -28,7 +28,7 @@ from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
 from rolecraft.failure_taxonomy.detectors.reset import uncaused_resets
 from rolecraft.failure_taxonomy.steps import Step
 from rolecraft.failure_taxonomy.turns import logged_twice
-from rolecraft.failure_taxonomy.view import TraceView
+from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView
 from rolecraft.messages import ALL, USER
 from rolecraft.trajectories.events import Event, FailureFinding
 
@@ -203,6 +203,10 @@ class _News:
             self._everyone.append(at)
             return
         receivers = view.receivers(event)
+        if event.role in OUTSIDE and receivers is not None:  # a nudge
+            for role in receivers:
+                self._told[role].append(at)
+            return
         if receivers is None:
             if (ALL, said) not in self._heard:
                 self._told_all.append(at)
