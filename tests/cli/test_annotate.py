@@ -265,5 +265,5 @@ def test_how_far_a_judge_agrees_with_people_is_said_with_its_labels(tmp_path):
     measured = Measured(model="m", kappa=0.5, traces=10)
     line, note = reliability([report(agreement=measured, notes=["no tools"], redacted={"key": 2})])
     assert "2 secrets taken out" in line
-    assert line.endswith("measured: Cohen's kappa 0.50 on 10 traces.")
+    assert line.endswith("measured: Cohen's kappa 0.50, on 10 traces.")
     assert note == "Judge: no tools"

@@ -11,9 +11,11 @@ import pytest
 
 from rolecraft.errors import UsageError
 from rolecraft.failure_taxonomy import Judge, annotate
-from rolecraft.failure_taxonomy.judging import Measured, read_measured
+from rolecraft.failure_taxonomy.agreement import agreement
+from rolecraft.failure_taxonomy.judging import Measured, read_measured, write_measured
+from rolecraft.failure_taxonomy.labels import Labels
 from rolecraft.models import FunctionModel
-from rolecraft.trajectories import Event, Trajectory
+from rolecraft.trajectories import Event, FailureFinding, Trajectory
 
 Make = Callable[..., Trajectory]
 Says = Callable[..., FunctionModel]
@@ -52,11 +54,11 @@ async def test_a_measured_agreement_is_shown_instead(
     summary = report.summary()
     assert "unmeasured" not in summary
     assert (
-        "its agreement with people was measured: Cohen's kappa 0.41 [0.30, 0.52] on 89 traces "
-        "with the open codes"
+        "its agreement with people was measured: Cohen's kappa 0.41 [0.30, 0.52], on 89 traces, "
+        "labels: the open codes"
     ) in summary
     stored = json.loads(report.to_json())["judge"]["agreement"]
-    assert stored == {**ROW, "sees_outcome": False}
+    assert stored == {**ROW, "sees_outcome": False, "decided": None}
     assert (
         Measured(**{**stored, "interval": (0.3, 0.52)})
         == read_measured(tmp_path / "agreement.json")[0]
@@ -76,9 +78,9 @@ async def test_of_several_the_one_of_this_judge_is_taken(says: Says, tmp_path: P
         ({"shots": 5}, 0.5),
         ({"judge_sees_outcome": True}, 0.6),
     ]:
-        agreement = Judge(says(), agreement=file, **options).agreement
-        assert agreement is not None
-        assert agreement.kappa == kappa
+        measured = Judge(says(), agreement=file, **options).agreement
+        assert measured is not None
+        assert measured.kappa == kappa
 
 
 @pytest.mark.parametrize(
@@ -112,3 +114,41 @@ def test_a_file_that_holds_no_agreement_is_refused_with_the_reason(
         read_measured(written(tmp_path, document))
     with pytest.raises(UsageError, match="cannot be read"):
         read_measured(tmp_path / "nothing.json")
+
+
+def labels(annotator: str, *verdicts: str) -> list[Labels]:
+    """One trace a verdict, all about one mode."""
+    return [
+        Labels(
+            trace=f"t{number}",
+            annotator=annotator,
+            findings=(
+                FailureFinding("reset", verdict, events=(0,) if verdict == "present" else ()),  # type: ignore[arg-type]
+            ),
+        )
+        for number, verdict in enumerate(verdicts)
+    ]
+
+
+async def test_what_a_comparison_found_is_kept_and_shown(
+    talk: Trajectory, says: Says, tmp_path: Path
+) -> None:
+    gold = labels("people", *["present", "absent"] * 6)
+    predicted = labels("m", *["present", "absent"] * 4, "present", "present", "absent", "unknown")
+    comparison = agreement(gold, predicted, resamples=50)
+    measured = Measured.of(comparison, model="function")
+    assert measured.kappa == comparison.micro.score("kappa")
+    assert measured.decided == pytest.approx(11 / 12)
+    assert measured.traces == 12
+    file = write_measured(measured, tmp_path / "judges.json")
+    write_measured(Measured(model="other", kappa=0.1, traces=3), file)
+    write_measured(measured, file)
+    assert [row.model for row in read_measured(file)] == ["other", "function"]
+    report = await annotate(talk, judge=Judge(says(), agreement=file))
+    assert "over the 92% that it decides, on 12 traces, labels: people" in report.summary()
+
+
+def test_a_comparison_of_nothing_measures_nothing() -> None:
+    comparison = agreement(labels("people", "present"), labels("m", "unknown"), resamples=0)
+    with pytest.raises(UsageError, match="Nothing was measured of 'm'"):
+        Measured.of(comparison, model="m")

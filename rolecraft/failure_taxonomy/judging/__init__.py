@@ -11,7 +11,7 @@ For many traces: `cache` keeps answers, `pacing` follows the server, `redaction`
 from rolecraft.failure_taxonomy.judging.asking import Asker, Conversation, tallied
 from rolecraft.failure_taxonomy.judging.cache import AnswerCache
 from rolecraft.failure_taxonomy.judging.judge import VARIANTS, Grouping, Judge
-from rolecraft.failure_taxonomy.judging.measured import Measured, read_measured
+from rolecraft.failure_taxonomy.judging.measured import Measured, read_measured, write_measured
 from rolecraft.failure_taxonomy.judging.opinion import Opinion
 from rolecraft.failure_taxonomy.judging.pacing import Pace
 from rolecraft.failure_taxonomy.judging.redaction import Redaction
@@ -29,4 +29,5 @@ __all__ = [
     "Redaction",
     "read_measured",
     "tallied",
+    "write_measured",
 ]
