@@ -47,8 +47,8 @@ class Answer:
         return self.answered > 0
 
 
-class _NoAnswer(Exception):
-    """The text is no answer; the message says why."""
+class NoAnswer(Exception):
+    """The text is no answer; the message says why. It never leaves this package."""
 
 
 def read_answer(
@@ -56,14 +56,14 @@ def read_answer(
 ) -> Answer:
     """The answer in a completion to a question about the modes `asked`. Never raises."""
     try:
-        found = _find(completion, marker)
+        found = the_object(completion, marker, key="findings")
         diagnosis = found.get("diagnosis")
         if not isinstance(diagnosis, str) or not diagnosis.strip():
-            raise _NoAnswer("the answer has no diagnosis")
+            raise NoAnswer("the answer has no diagnosis")
         rows = found.get("findings")
         if not isinstance(rows, list):
-            raise _NoAnswer("the answer has no list of findings")
-    except _NoAnswer as reason:
+            raise NoAnswer("the answer has no list of findings")
+    except NoAnswer as reason:
         return no_answer(asked, str(reason))
     by_mode: dict[str, list[FailureFinding | str]] = {mode: [] for mode in asked}
     strays: list[str] = []
@@ -145,24 +145,24 @@ def _row_model() -> Any:
 _Row: Any = None
 
 
-def _find(completion: Completion, marker: str) -> dict[str, Any]:
-    """The one JSON object with findings in the text. Raises `_NoAnswer` with the reason."""
+def the_object(completion: Completion, marker: str, *, key: str) -> dict[str, Any]:
+    """The one JSON object with `key` in the text. Raises `NoAnswer` with the reason."""
     if completion.finish_reason == "length":
-        raise _NoAnswer("the answer was cut off at the token limit")
+        raise NoAnswer("the answer was cut off at the token limit")
     if completion.finish_reason == "content_filter":
-        raise _NoAnswer("the answer was withheld by the provider")
+        raise NoAnswer("the answer was withheld by the provider")
     if completion.tool_calls:
-        raise _NoAnswer("the model asked for a tool instead of answering")
+        raise NoAnswer("the model asked for a tool instead of answering")
     text = completion.text
     if not isinstance(text, str) or not text.strip():
-        raise _NoAnswer("the answer is empty")
-    answers = [found for found in _objects(_spoken(text), marker) if "findings" in found]
+        raise NoAnswer("the answer is empty")
+    answers = [found for found in _objects(_spoken(text), marker, key) if key in found]
     if not answers:
-        raise _NoAnswer(f"the answer is not in the form that was asked for: {text.strip()[:80]!r}")
+        raise NoAnswer(f"the answer is not in the form that was asked for: {text.strip()[:80]!r}")
     if len(answers) > 1:
-        raise _NoAnswer("the text holds several answers")
+        raise NoAnswer("the text holds several answers")
     if answers[0].get("marker") != marker:
-        raise _NoAnswer("the answer does not carry the marker of this trace")
+        raise NoAnswer("the answer does not carry the marker of this trace")
     return answers[0]
 
 
@@ -172,14 +172,14 @@ def _spoken(text: str) -> str:
     if end:
         return spoken
     if "<think>" in text[: text.find("{")]:
-        raise _NoAnswer("the answer ends among the model's thoughts")
+        raise NoAnswer("the answer ends among the model's thoughts")
     return text
 
 
-def _objects(text: str, marker: str) -> Iterator[dict[str, Any]]:
+def _objects(text: str, marker: str, key: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects in a text that may have words and code fences around them.
 
-    Raises `_NoAnswer` where an object is broken: it may be the answer, and what stands in it or
+    Raises `NoAnswer` where an object is broken: it may be the answer, and what stands in it or
     beside it only a draft. A word in braces, as in `{this}`, is no object.
     """
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -192,12 +192,12 @@ def _objects(text: str, marker: str) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             end = _closing(text, at)
             inside = text[at:end]
-            if _TABLE.match(inside) or "findings" in inside or marker in inside:
-                raise _NoAnswer("the text holds broken JSON") from None
+            if _TABLE.match(inside) or key in inside or marker in inside:
+                raise NoAnswer("the text holds broken JSON") from None
         else:
             yield found
         at = text.find("{", end)
-    raise _NoAnswer("the text has too many braces")
+    raise NoAnswer("the text has too many braces")
 
 
 _TABLE = re.compile(r"\{\s*[\"'{}]")
@@ -210,7 +210,7 @@ _BRACES = re.compile(r'\\.|["{}]', re.DOTALL)
 def _closing(text: str, start: int) -> int:
     """Where the brace at `start` is closed, braces in strings not counted.
 
-    Raises `_NoAnswer` if it is not: the text was cut off.
+    Raises `NoAnswer` if it is not: the text was cut off.
     """
     depth, quoted = 0, False
     for found in _BRACES.finditer(text, start):
@@ -221,7 +221,7 @@ def _closing(text: str, start: int) -> int:
             depth += {"{": 1, "}": -1}.get(mark, 0)
             if depth == 0:
                 return found.end()
-    raise _NoAnswer("the text ends within an open brace")
+    raise NoAnswer("the text ends within an open brace")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

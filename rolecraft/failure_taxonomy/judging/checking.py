@@ -7,7 +7,7 @@ author. Nothing of the instructions, of worked examples or of the judge's own no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from rolecraft.failure_taxonomy.evidence import verified
@@ -50,7 +50,7 @@ def _checked(
 ) -> FailureFinding | str:
     if row.verdict != "present":
         return replace(row, events=(), role="", quote="")
-    row = replace(row, role=_role(row.role, events))
+    row = replace(row, role=role_as_written(row.role, {event.role for event in events.values()}))
     if row.events and not any(seq in shown for seq in row.events):
         seen = "was not shown" if row.events[0] in events else "does not exist"
         return f"names event {row.events[0]}, which {seen}"
@@ -67,10 +67,9 @@ def _checked(
     return result
 
 
-def _role(name: str, events: Mapping[int, Event]) -> str:
+def role_as_written(name: str, known: Collection[str]) -> str:
     """The role as the trace has it: heads write "nobody", and runs of white space as one."""
     name = restore(name)
-    known = {event.role for event in events.values()}
     if name in known:
         return name
     if name == "nobody":
