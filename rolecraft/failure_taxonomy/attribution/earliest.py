@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rolecraft.failure_taxonomy.detectors.constraints import watches
 from rolecraft.failure_taxonomy.detectors.termination import when_met
@@ -17,11 +17,17 @@ def decisive(findings: Iterable[FailureFinding], view: TraceView) -> Decisive | 
     A finding's step is the event that it names first. The run recovered from it if the header's
     goal was met later and until the end, or if the same role later kept the same constraint.
     """
+    for finding in unrecovered(findings, view):
+        return Decisive(finding.mode, finding.role, finding.events[0], finding)
+    return None
+
+
+def unrecovered(findings: Iterable[FailureFinding], view: TraceView) -> Iterator[FailureFinding]:
+    """The `present` findings that nothing later made good, earliest first."""
     present = [finding for finding in findings if finding.verdict == "present"]
     for finding in sorted(present, key=lambda finding: finding.events):
         if not _recovered(finding, view):
-            return Decisive(finding.mode, finding.role, finding.events[0], finding)
-    return None
+            yield finding
 
 
 def _recovered(finding: FailureFinding, view: TraceView) -> bool:
