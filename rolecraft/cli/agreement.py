@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,6 +92,9 @@ def _names(found: Agreement, output: Output) -> None:
         if names:
             traces = what.format("trace" if len(names) == 1 else f"traces ({len(names)}): each")
             output.warn(f"Not compared, {traces}: {_some(names)}")
+    if found.labelled_twice:
+        twice = _some(found.labelled_twice)
+        output.warn(f"Labelled more than once by the same annotator, and counted once: {twice}")
     for group in found.same_rows[:5]:
         output.warn(f"The same gold labels in {len(group)} traces: {_some(group)}")
     if len(found.same_rows) > 5:
@@ -219,12 +223,20 @@ def _calibration(found: Agreement, output: Output) -> None:
     if sure is None:
         return
     without = f", {sure.without} without one left out" if sure.without else ""
-    kept = [point for point in sure.curve if point[0] >= 0.5][:1]
-    half = "".join(f"; of the surest {coverage:.0%}, {risk:.1%} wrong" for coverage, risk in kept)
     output.say(
         f"Confidence of {sure.n} verdicts{without}: expected calibration error {sure.ece:.3f} "
-        f"({BINS} bins); {sure.curve[-1][1]:.1%} wrong{half}."
+        f"({BINS} bins). Wrong among the surest: {', '.join(_risks(sure.curve))}."
     )
+
+
+def _risks(curve: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """The risk at the first thresholds that keep a quarter, a half, three quarters and all."""
+    said = set()
+    for least in (0.25, 0.5, 0.75, 1.0):
+        coverage, risk = next(point for point in curve if point[0] >= least - 1e-9)
+        if coverage not in said:
+            said.add(coverage)
+            yield f"{risk:.1%} of {coverage:.0%}"
 
 
 def _number(value: float | None) -> str:

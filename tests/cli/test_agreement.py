@@ -47,6 +47,17 @@ def test_what_it_prints_says_everything_once(cli, gold, predicted):
     assert "The same gold labels in 2 traces" not in result.err  # bob tells them apart
 
 
+def test_calibration_is_told_for_the_surest(cli, tmp_path):
+    modes, sure = ("reset", "repetition", "derailment", "withholding"), (0.9, 0.8, 0.8, 0.5)
+    said = [FailureFinding(m, "present", confidence=c) for m, c in zip(modes, sure, strict=True)]
+    truth = [FailureFinding(m, "absent" if m == "derailment" else "present") for m in modes]
+    gold = write_labels([Labels(trace="1", annotator="a", findings=tuple(truth))], tmp_path / "g")
+    pred = write_labels([Labels(trace="1", annotator="b", findings=tuple(said))], tmp_path / "p")
+    out = " ".join(cli("agreement", gold, pred).out.split())
+    assert "Confidence of 4 verdicts: expected calibration error 0.300 (15 bins)" in out
+    assert "Wrong among the surest: 0.0% of 25%, 33.3% of 75%, 25.0% of 100%." in out
+
+
 def test_json_is_one_line_with_the_result_of_the_library(cli, gold, predicted):
     result = cli("agreement", gold, predicted, "--json", "--resamples", "50", "--seed", "3")
     (line,) = result.lines

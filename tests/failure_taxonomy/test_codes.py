@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rolecraft.errors import UnknownName, UsageError
-from rolecraft.failure_taxonomy import MODES
+from rolecraft.failure_taxonomy import MODES, Category
 from rolecraft.failure_taxonomy.codes import (
     ADAMAST,
     DROPPED,
@@ -185,6 +185,13 @@ def test_a_system_is_found_by_id_or_name_and_a_bare_family_name_is_none() -> Non
     assert get_system("mast-notebook") is get_system(MAST_NOTEBOOK.name) is MAST_NOTEBOOK
     with pytest.raises(UnknownName, match="mast-v3"):
         get_system("MAST-14")
+
+
+def test_categories_have_had_other_names() -> None:
+    """By version: the first paper, the judge's prompt, and the third, whose names are ours."""
+    assert MASFT_V1.categories[Category.VERIFICATION] == "Task verification and termination"
+    assert MAST_NOTEBOOK.categories[Category.SYSTEM_DESIGN] == "Specification issues"
+    assert MAST_V3.categories == {category: category.value for category in Category}
 
 
 # --- the human labels of MAST-Data -----------------------------------------------------------

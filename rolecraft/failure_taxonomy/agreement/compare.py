@@ -12,7 +12,7 @@ from rolecraft.failure_taxonomy.agreement.bootstrap import Interval, interval, r
 from rolecraft.failure_taxonomy.agreement.calibration import calibration
 from rolecraft.failure_taxonomy.agreement.counts import BASELINES, SCORES, Counts, add, mean
 from rolecraft.failure_taxonomy.agreement.duplicates import distinct as distinct_rows
-from rolecraft.failure_taxonomy.agreement.duplicates import same_rows
+from rolecraft.failure_taxonomy.agreement.duplicates import labelled_twice, same_rows
 from rolecraft.failure_taxonomy.agreement.matching import match
 from rolecraft.failure_taxonomy.agreement.result import Agreement, Row
 from rolecraft.failure_taxonomy.labels import Labels
@@ -46,6 +46,7 @@ def agreement(
     """
     if index_base not in (0, 1):
         raise UsageError(f"`index_base` is 0 or 1, got {index_base!r}.")
+    gold = list(gold)
     people = raters.by_trace(gold)
     golds = _of(people, annotator, "gold", "annotator")
     preds = _of(raters.by_trace(predicted), predictor, "predicted", "predictor")
@@ -78,6 +79,7 @@ def agreement(
         macro=table.macro,
         macro_intervals=table.macro_intervals,
         same_rows=repeated,
+        labelled_twice=labelled_twice(gold),
         left_out=len(matches.pairs) - len(used) if distinct else 0,
         raters=raters.rater_agreement(everybody),
         attribution=attribution(pairs, index_base=index_base, resamples=resamples, seed=seed),

@@ -6,7 +6,8 @@ of other traces. Two traces with the same failures are possible, so they are nam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from rolecraft.failure_taxonomy.labels import Labels
 from rolecraft.failure_taxonomy.modes import MODES
@@ -23,6 +24,12 @@ def same_rows(traces: Mapping[str, Mapping[str, Labels]]) -> list[list[str]]:
         if any("present" in verdicts for _, verdicts in matrix):
             groups.setdefault(matrix, []).append(trace)
     return sorted((group for group in groups.values() if len(group) > 1), key=len, reverse=True)
+
+
+def labelled_twice(labels: Iterable[Labels]) -> list[str]:
+    """The traces that have more than one label row by the same annotator."""
+    rows = Counter((row.trace, row.annotator) for row in labels)
+    return list(dict.fromkeys(trace for (trace, _), count in rows.items() if count > 1))
 
 
 def distinct(traces: Mapping[str, Mapping[str, Labels]]) -> list[str]:

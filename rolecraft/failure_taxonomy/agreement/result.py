@@ -91,6 +91,8 @@ class Agreement:
     macro_intervals: dict[str, Interval | None]
     same_rows: list[list[str]] = field(default_factory=list)
     """Groups of gold traces with the same label rows, in which something is present."""
+    labelled_twice: list[str] = field(default_factory=list)
+    """Gold traces with more than one row by the same annotator, all alike; each counts once."""
     left_out: int = 0
     """Traces that were left out because an earlier one has the same label row."""
     raters: RaterAgreement | None = None
@@ -114,6 +116,7 @@ class Agreement:
             "micro": self.micro.to_dict(),
             "macro": {**self.macro, "intervals": self.macro_intervals},
             "same_rows": self.same_rows,
+            "labelled_twice": self.labelled_twice,
             "left_out": self.left_out,
             "annotators": raters
             and {

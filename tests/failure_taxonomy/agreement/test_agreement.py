@@ -188,6 +188,12 @@ def test_the_same_label_row_in_several_traces_is_named(says: Says) -> None:
     assert (once.traces, once.left_out) == (3, 2)
 
 
+def test_a_row_that_is_there_twice_counts_once_and_is_named(says: Says) -> None:
+    gold = [says("ada", "1", reset="+"), says("bob", "1", reset="+"), says("ada", "1", reset="+")]
+    found = agreement(gold, [says("bot", "1", reset="+")], resamples=5)
+    assert (found.labelled_twice, found.rows["reset"].counts) == (["1"], Counts(tp=1))
+
+
 def test_the_result_is_plain_data(says: Says) -> None:
     gold = [says("ada", "1", ("a", 1), reset="+"), says("bob", "1", ("a", 2), reset="-")]
     found = agreement(gold, [says("bot", "1", ("a", 1), reset=("+", 0.5))], resamples=5)
