@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
 from rolecraft.failure_taxonomy.detectors.prose import own_words, sentences
 from rolecraft.failure_taxonomy.view import TraceView, sounds_like_reading, words_of
-from rolecraft.trajectories.events import Event, FailureFinding
+from rolecraft.trajectories.events import Event, EventKind, FailureFinding
 
 MODE = "reason_action"
 
-_RUNS = ("tool_result", "tool_call", "verify", "action")
+_RUNS: tuple[EventKind, ...] = ("tool_result", "tool_call", "verify", "action")
 _MAYBE = ("cases ", "ran ", "run ", "executed", "ests ", "ests.", "ests!", "suite ")
 """One of these stands in every claim; `in` is much faster than the expressions."""
 _RAN = re.compile(
@@ -216,7 +216,7 @@ def _broken(held: Open) -> Claim:
 
 def _known(view: TraceView) -> dict[str, str]:
     """The names of tools and actions in the trace, each with the kind of event that does it."""
-    kinds = {
+    kinds: dict[str, str] = {
         str(event.data.get(_DEEDS[event.kind])): event.kind
         for event in view.events
         if event.kind in _DEEDS

@@ -22,6 +22,7 @@ from typing import Any
 
 from rolecraft.failure_taxonomy.detectors.base import Detector
 from rolecraft.failure_taxonomy.detectors.prose import blocks, own_words, prose
+from rolecraft.failure_taxonomy.evidence import quotable
 from rolecraft.failure_taxonomy.view import TraceView, sounds_like_check, words_of
 from rolecraft.messages import FINISH
 from rolecraft.trajectories.events import Event, FailureFinding
@@ -79,7 +80,8 @@ class RoleSpec(Detector):
         rules = (_foreign_deeds, _ends, _forbidden_code, _impersonations, _work_of_others)
         for rule in rules:
             for crossed in rule(view):
-                first.setdefault((crossed.event.role, rule.__name__), crossed)
+                if quotable(crossed.event).strip():
+                    first.setdefault((crossed.event.role, rule.__name__), crossed)
         found = sorted(first.values(), key=lambda crossed: crossed.event.seq)
         if not found:
             return [self.unknown(MODE, "no limit that rules can check was crossed")]
