@@ -7,8 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from rolecraft.errors import TraceError, UnknownName, UsageError
-from rolecraft.failure_taxonomy.formats import journal, who_and_when
+from rolecraft.failure_taxonomy.formats import (
+    ag2,
+    agentrx,
+    journal,
+    langfuse,
+    langsmith,
+    mad,
+    mast_lint,
+    mast_trace,
+    openai_messages,
+    openinference,
+    otel,
+    text_logs,
+    who_and_when,
+)
 from rolecraft.failure_taxonomy.formats.base import Format, Imported, Source
+from rolecraft.failure_taxonomy.formats.mapping import load_mapping
 from rolecraft.trajectories.trajectory import Trajectory
 
 __all__ = [
@@ -16,6 +31,7 @@ __all__ = [
     "Format",
     "Imported",
     "Source",
+    "load_mapping",
     "read",
     "read_all",
     "recognise",
@@ -23,15 +39,38 @@ __all__ = [
     "trace_files",
 ]
 
-FORMATS: dict[str, Format] = {f.name: f for f in (journal.FORMAT, who_and_when.FORMAT)}
+FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        journal.FORMAT,
+        who_and_when.FORMAT,
+        mad.FORMAT,
+        mast_lint.FORMAT,
+        mast_trace.FORMAT,
+        ag2.FORMAT,
+        agentrx.FORMAT,
+        langsmith.FORMAT,
+        langfuse.FORMAT,
+        openinference.FORMAT,
+        otel.FORMAT,
+        openai_messages.FORMAT,
+        *text_logs.LOGS,
+        text_logs.TEXT,
+    )
+}
 """The known formats by name, in the order in which they are tried."""
 
 
 def register_format(added: Format) -> None:
-    """Make a further format known. Raises `UsageError` if its name is taken."""
+    """Make a further format known: it is tried before the others.
+
+    Raises `UsageError` if its name is taken.
+    """
     if added.name in FORMATS:
         raise UsageError(f"A format named {added.name!r} is known already; take another name.")
-    FORMATS[added.name] = added
+    others = dict(FORMATS)
+    FORMATS.clear()
+    FORMATS.update({added.name: added, **others})
 
 
 def recognise(path: Path | str) -> str:

@@ -6,6 +6,8 @@ Read are `chat_result.chat_history`, a list of messages; a whole `ChatResult` as
 Invariant: every message is at least one event, in the order of the list.
 
 - The speaker is `name`; `role`, the speaker as its partner's model sees it, is in `data["as"]`.
+  AG2 leaves the name out of messages with tool calls: of two speakers it is the one whose turn it
+  is.
 - `tool_calls` and `function_call` become `tool_call` events, `tool_responses` and messages of the
   role `tool` or `function` become `tool_result` events with the call as their cause.
 - Executed code and farewells: see `chat`.
@@ -29,6 +31,9 @@ NAME = "ag2"
 RECORDS: tuple[EventKind, ...] = ("message", "tool_call", "tool_result")
 """The kinds of event that these chats show."""
 
+MOST_OPEN = 500
+"""The call that a result answers is looked for in so many events before it."""
+
 _HEADER = frozenset({"chat_id", "chat_history", "cost", "human_input", "summary"})
 _TOOLS = ("tool_calls", "function_call", "tool_responses")
 
@@ -37,7 +42,9 @@ def speaks(message: Any) -> bool:
     """True for an object that may be a message of a chat between named agents."""
     if not isinstance(message, dict) or not message.keys() & {"content", *_TOOLS}:
         return False
-    return bool(message.get("name")) or message.get("role") in ("tool", "function", "system")
+    return bool(message.get("name") or message.keys() & set(_TOOLS)) or (
+        message.get("role") in ("tool", "function", "system")
+    )
 
 
 def _messages(document: Any) -> list[Any] | None:
@@ -86,8 +93,13 @@ def chat_events(messages: Sequence[Any], *, where: str) -> tuple[list[Event], li
     """The events of a list of messages, numbered, and what was odd about some of them."""
     events: list[Event] = []
     problems: list[str] = []
+    names = dict.fromkeys(
+        str(message["name"])
+        for message in messages
+        if isinstance(message, dict) and message.get("name")
+    )
     for index, message in enumerate(messages):
-        made, flaw = turn_events(message, events)
+        made, flaw = turn_events(_named(message, events, list(names)), events)
         for event in made:
             event.seq = event.time = len(events)
             event.data["turn"] = index
@@ -95,6 +107,15 @@ def chat_events(messages: Sequence[Any], *, where: str) -> tuple[list[Event], li
         if flaw:
             problems.append(f"{where}: message {index}: {flaw}")
     return events, problems
+
+
+def _named(message: Any, before: Sequence[Event], names: Sequence[str]) -> Any:
+    """The message with its speaker, where AG2 left the name out and two agents take turns."""
+    if not isinstance(message, dict) or message.get("name") or not message.keys() & set(_TOOLS):
+        return message
+    if len(names) != 2 or not before or before[-1].role not in names:
+        return message
+    return {**message, "name": names[1 - names.index(before[-1].role)]}
 
 
 def turn_events(message: Any, before: Sequence[Event]) -> tuple[list[Event], str]:
@@ -161,7 +182,7 @@ def _response(row: Mapping[str, Any], speaker: str, before: Sequence[Event]) -> 
     call = next(
         (
             event
-            for event in reversed(before)
+            for event in reversed(before[-MOST_OPEN:])
             if event.kind == "tool_call"
             and (event.data.get("id") == wanted if wanted else event.data["tool"] == speaker)
         ),

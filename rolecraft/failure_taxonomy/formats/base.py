@@ -58,6 +58,20 @@ class Source:
 
     flaw: str = ""
 
+    @cached_property
+    def text(self) -> str:
+        """The whole file as text; bytes that are no UTF-8 become U+FFFD (see `replaced`).
+
+        Raises `TraceError` for a file that cannot be read or is empty.
+        """
+        assert self.head
+        text = self.path.read_bytes().decode("utf-8-sig", "replace")
+        self.replaced = text.count("\N{REPLACEMENT CHARACTER}")
+        return text
+
+    replaced: int = 0
+    """How many replacement characters `text` has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Format:

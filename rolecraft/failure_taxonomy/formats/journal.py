@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from rolecraft.failure_taxonomy.formats.base import Format, Source
+from rolecraft.failure_taxonomy.formats.lines import account
 from rolecraft.trajectories.trajectory import Trajectory
 
 NAME = "rolecraft"
@@ -34,7 +36,32 @@ def _is_ours(line: bytes) -> bool:
 def _load(source: Source) -> Trajectory:
     from rolecraft.trajectories.jsonl import load
 
-    return load(source.path)
+    trajectory = load(source.path)
+    trajectory.about["accounting"] = _account(source, len(trajectory.events))
+    return trajectory
+
+
+def _account(source: Source, events: int) -> dict[str, Any]:
+    """Every line is the header, an event, empty, or could not be read."""
+    header = blank = filled = 0
+    with source.path.open("rb") as file:
+        for line in file:
+            if not line.strip():
+                blank += 1
+                continue
+            filled += 1
+            if filled == 1:
+                header = int(_is_header(line))
+    lost = max(filled - header - events, 0)
+    return account("line", events=events, header=header, blank=blank, unsegmented=lost)
+
+
+def _is_header(line: bytes) -> bool:
+    try:
+        record = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and {"schema_version", "trajectory"} <= record.keys()
 
 
 FORMAT = Format(

@@ -56,6 +56,10 @@ class Lines:
         """Say where the lines from `first` up to, not including, `end` went."""
         self._parts[first:end] = [part] * (end - first)
 
+    def is_free(self, at: int) -> bool:
+        """True for a line that went nowhere yet."""
+        return self._parts[at] is None
+
     def free(self) -> Iterator[tuple[int, int]]:
         """Stretches of lines that went nowhere yet, without the blank lines at their edges."""
         start: int | None = None

@@ -28,7 +28,11 @@ from rolecraft.failure_taxonomy.labels import Labels
 from rolecraft.trajectories.trajectory import Trajectory
 
 NAME = "mast_trace"
-_SYSTEMS = {"ag2": "ag2_dump", "autogen": "ag2_dump", "magentic-one": "magentic"}
+_SYSTEMS = {
+    "ag2": "ag2_dump",
+    "magentic": "autogen",
+    "magentic-one": "autogen",
+}
 """Names of systems in the data that differ from those of our segmenters."""
 
 

@@ -11,7 +11,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rolecraft.failure_taxonomy.formats.logs import ag2_dump, hyperagent, metagpt
+from rolecraft.failure_taxonomy.formats.logs import (
+    ag2_console,
+    ag2_dump,
+    appworld,
+    autogen,
+    chatdev,
+    hyperagent,
+    metagpt,
+    openmanus,
+    plain,
+)
 from rolecraft.failure_taxonomy.formats.logs._log import Log
 
 __all__ = ["SEGMENTERS", "Log", "Segmenter", "segment"]
@@ -32,10 +42,16 @@ SEGMENTERS: Mapping[str, Segmenter] = {
     made.name: made
     for made in (
         Segmenter(hyperagent.NAME, "a HyperAgent log", hyperagent.MARK, hyperagent.segment),
+        Segmenter(chatdev.NAME, "a ChatDev log", chatdev.MARK, chatdev.segment),
+        Segmenter(openmanus.NAME, "an OpenManus log", openmanus.MARK, openmanus.segment),
         Segmenter(metagpt.NAME, "a MetaGPT log", metagpt.MARK, metagpt.segment),
-        Segmenter("ag2_dump", "an AG2 chat as text", ag2_dump.MARK, ag2_dump.segment),
+        Segmenter(ag2_console.NAME, "what AG2 prints", ag2_console.MARK, ag2_console.segment),
+        Segmenter(autogen.NAME, "what AutoGen prints", autogen.MARK, autogen.segment),
+        Segmenter(appworld.NAME, "a log of AppWorld agents", appworld.MARK, appworld.segment),
+        Segmenter(ag2_dump.NAME, "an AG2 chat as text", ag2_dump.MARK, ag2_dump.segment),
     )
 }
+"""The segmenters by name, in the order in which a text is tried."""
 
 
 def segment(text: str, system: str = "") -> tuple[Log, str]:
@@ -53,4 +69,6 @@ def segment(text: str, system: str = "") -> tuple[Log, str]:
             log = known.segment(text)
             if log.events:
                 return log, known.name
+    if plain.is_transcript(text):
+        return plain.segment(text), plain.NAME
     return Log(text), ""

@@ -9,9 +9,10 @@ kept with the labels.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rolecraft.failure_taxonomy.formats.logs._log import Log
+if TYPE_CHECKING:
+    from rolecraft.failure_taxonomy.formats.logs._log import Log
 
 TASK = ("problem_statement", "prompt")
 BODY = ("trajectory", "content")
@@ -31,8 +32,8 @@ _OPTION = re.compile(r"^[ \t]*(?P<code>[A-Z][^:\n]*):[ \t]*['\"]?(?P<answer>yes|
 def take_fields(log: Log) -> tuple[int, int]:
     """Account for the fields written out around a log; the log's own first line and end."""
     lines = log.lines.lines
-    top = next((at for at, line in enumerate(lines) if line.strip()), 0)
-    if not lines or not _FIELD.match(lines[top]):
+    top = next((line for line in lines if line.strip()), "")
+    if not _FIELD.match(top) or not any(line.startswith("trajectory:") for line in lines):
         return 0, len(lines)
     starts = [(at, match) for at, line in enumerate(lines) if (match := _FIELD.match(line))]
     stops = [at for at, _ in starts[1:]] + [len(lines)]

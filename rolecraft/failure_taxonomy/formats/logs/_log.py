@@ -7,12 +7,14 @@ segmenter took is kept as an event without a role and named in `problems`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rolecraft.failure_taxonomy.formats.chat import says_farewell
 from rolecraft.failure_taxonomy.formats.lines import Lines, Part
+from rolecraft.failure_taxonomy.formats.logs._dump import take_fields
+from rolecraft.failure_taxonomy.view import OUTSIDE
 from rolecraft.messages import ALL
 from rolecraft.trajectories.events import Event, EventKind
 from rolecraft.trajectories.trajectory import Trajectory
@@ -36,11 +38,15 @@ class Log:
     """Further fields of the header."""
     warnings: list[str] = field(default_factory=list)
     lines: Lines = field(init=False)
+    first: int = field(init=False)
+    end: int = field(init=False)
+    """The log proper: fields that stand around it, as in MAST traces, are taken out."""
     events: list[Event] = field(init=False, default_factory=list)
     """The events so far; their `seq` is provisional, and `cause` goes by it."""
 
     def __post_init__(self) -> None:
         self.lines = Lines(self.text)
+        self.first, self.end = take_fields(self)
 
     def add(
         self,
@@ -78,6 +84,12 @@ class Log:
         self.lines.take(part, first, end)
         return self.lines.text(first, end)
 
+    def skip_before(self, end: int) -> None:
+        """What stands before the log's own first entry belongs to the header."""
+        for first, stop in list(self.lines.free()):
+            if first < end:
+                self.lines.take("header", first, min(stop, end))
+
     def describe(self, role: str, **fields: Any) -> None:
         """Note what the log says about a role; what is known already stays."""
         known = self.roles.setdefault(role, {"name": role})
@@ -94,7 +106,9 @@ class Log:
             event.seq = event.time = seq
             if event.cause is not None:
                 event.cause = final[event.cause]
-        seen = {event.role for event in self.events} - {""}
+        seen = {event.role for event in self.events} - OUTSIDE
+        for role in dict.fromkeys(event.role for event in self.events if event.role in seen):
+            self.describe(role)
         about: dict[str, Any] = {
             "records": sorted(self.records | {event.kind for event in self.events}),
             "task": self.task,
@@ -129,13 +143,13 @@ def _span(first: int, end: int) -> str:
     return f"line {end}" if end - first == 1 else f"lines {first + 1} to {end}"
 
 
-def heads(lines: Iterable[str], head: re.Pattern[str]) -> list[tuple[int, re.Match[str]]]:
-    """The lines that match `head`, with their numbers."""
-    return [(at, match) for at, line in enumerate(lines) if (match := head.match(line))]
-
-
 def blocks(log: Log, head: re.Pattern[str]) -> list[tuple[int, int, re.Match[str]]]:
     """From each line that matches `head` up to the next one: first, end, match."""
-    found = heads(log.lines, head)
-    ends = [at for at, _ in found[1:]] + [len(log.lines)]
+    lines = log.lines.lines
+    found = [
+        (at, match)
+        for at in range(log.first, log.end)
+        if (match := head.fullmatch(lines[at].rstrip("\r")))
+    ]
+    ends = [at for at, _ in found[1:]] + [log.end]
     return [(at, end, match) for (at, match), end in zip(found, ends, strict=True)]

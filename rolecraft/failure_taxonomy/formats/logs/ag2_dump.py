@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from rolecraft.failure_taxonomy.formats.ag2 import RECORDS, turn_events
-from rolecraft.failure_taxonomy.formats.logs._dump import take_fields
 from rolecraft.failure_taxonomy.formats.logs._log import Log
 
-NAME = "ag2"
+NAME = "ag2_dump"
 MARK = re.compile(r"^[ \t]*(?:\{['\"]content['\"]:|content:[^\n]*$)", re.MULTILINE)
 
 _DICT = re.compile(r"\{['\"]content['\"]:")
@@ -32,7 +31,7 @@ MOST_PIECES = 50
 def segment(text: str) -> Log:
     """The events of an AG2 chat that was written out as text."""
     log = Log(text, set(RECORDS))
-    first, end = take_fields(log)
+    first, end = log.first, log.end
     body = _dicts if _DICT.search(log.lines.text(first, end)) else _listing
     for turn, (message, start, stop) in enumerate(body(log, first, end)):
         events, flaw = turn_events(message, log.events)

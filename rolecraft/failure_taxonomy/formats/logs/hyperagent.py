@@ -48,20 +48,13 @@ def segment(text: str) -> Log:
     """The events of a HyperAgent log."""
     log = Log(text, {"action", "message", "thought", "tool_call", "tool_result", "reset"})
     reader = _Reader(log)
-    for first, end, match in blocks(log, _HEAD):
+    found = blocks(log, _HEAD)
+    for first, end, match in found:
         reader.record(first, end, match)
     if reader.records:
         log.about["repeated"] = round(reader.repeats / reader.records, 3)
-        _take_preamble(log)
+        log.skip_before(found[0][0])
     return log
-
-
-def _take_preamble(log: Log) -> None:
-    """What other programs wrote before the first record belongs to the header."""
-    first = log.events[0].data["lines"][0] - 1 if log.events else 0
-    for start, end in list(log.lines.free()):
-        if start < first:
-            log.skip("header", start, min(end, first))
 
 
 def _intern(name: str) -> str:

@@ -31,7 +31,7 @@ MARK = re.compile(
 _ACT = re.compile(r"(?P<name>[^():]{1,80})\((?P<profile>[^()]*)\): to do (?P<todo>.+)")
 _COMMUNICATION = re.compile(r"^=== MetaGPT Agent Communication Log", re.MULTILINE)
 _BLOCK = re.compile(
-    r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\] "
+    r"[ \t]*\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\] "
     r"(?:FROM: (?P<from>.*?) TO: (?P<to>.*)|(?P<new>NEW MESSAGES):.*)"
 )
 _RULE = re.compile(r"-{70,}\s*$")
@@ -63,9 +63,7 @@ def _console(text: str) -> Log:
             log.skip("header", first, first + 1)
             _printed(log, first + 1, end)
     if log.events:
-        start = next(iter(log.lines.free()), None)
-        if start and start[0] < found[0][0]:
-            log.skip("header", start[0], found[0][0])
+        log.skip_before(found[0][0])
     return log
 
 
