@@ -163,9 +163,19 @@ class _Page:
         return {"annotator": self.desk.join(name)}
 
     def edit(
-        self, annotator: str, trace: str, field: str, value: Any, base: int, in_round: int
+        self,
+        annotator: str,
+        trace: str,
+        field: str,
+        value: Any,
+        base: int,
+        in_round: int,
+        tab: str = "",
+        turn: int = 0,
     ) -> Answer:
-        edit = self.desk.edit(annotator, trace, field, value, base=base, in_round=in_round)
+        edit = self.desk.edit(
+            annotator, trace, field, value, base=base, in_round=in_round, tab=tab, turn=turn
+        )
         sheet = self.desk.sheet(annotator, trace)
         return {
             "rev": edit.rev,
@@ -205,8 +215,17 @@ class _Page:
     def compare_trace(self, annotator: str, trace: str) -> Answer:
         return compare_trace(self.desk, annotator, trace)
 
-    def adjudicate(self, annotator: str, trace: str, field: str, value: Any, base: int) -> Answer:
-        edit = self.desk.adjudicate(annotator, trace, field, value, base=base)
+    def adjudicate(
+        self,
+        annotator: str,
+        trace: str,
+        field: str,
+        value: Any,
+        base: int,
+        tab: str = "",
+        turn: int = 0,
+    ) -> Answer:
+        edit = self.desk.adjudicate(annotator, trace, field, value, base=base, tab=tab, turn=turn)
         flaw = self.desk.gold_flaws(trace).get(field.removeprefix(MODE), "")
         return {"rev": edit.rev, "value": edit.value, "by": edit.by, "flaw": flaw}
 
@@ -226,7 +245,7 @@ class _Page:
         return Response(
             text.encode("utf-8", "backslashreplace"),
             media_type="text/csv" if name.endswith(".csv") else "application/x-ndjson",
-            headers={"Content-Disposition": f'attachment; filename="{name}"'},
+            headers={"Content-Disposition": "attachment"},
         )
 
 
@@ -266,10 +285,10 @@ def _check_names(do: Callable[..., Answer], given: dict[str, Any]) -> None:
         inspect.signature(do).bind(**given)
     except TypeError as error:
         raise UsageError(f"The request is not understood: {error}.") from None
-    for name in ("annotator", "trace", "name", "field"):
+    for name in ("annotator", "trace", "name", "field", "tab"):
         if not isinstance(given.get(name, ""), str):
             raise UsageError(f"`{name}` is a text, not {given[name]!r}.")
-    for name in ("base", "in_round"):
+    for name in ("base", "in_round", "turn"):
         if type(given.get(name, 0)) is not int:
             raise UsageError(f"`{name}` is a number, not {given[name]!r}.")
 

@@ -151,8 +151,15 @@ class Desk:
         *,
         base: int,
         in_round: int = 1,
+        tab: str = "",
+        turn: int = 0,
     ) -> Edit:
-        """Say something about a trace. Raises `Conflict`, `NotAllowed` and `UsageError`."""
+        """Say something about a trace.
+
+        `base` is the number of the field's edit that was seen, `tab` and `turn` say in which window
+        of the annotator's, and as its how manyth edit, it was typed; see `EditLog.add`. Raises
+        `Conflict`, `NotAllowed` and `UsageError`.
+        """
         sheet = self.sheet(annotator, key)
         if in_round != sheet.round or sheet.locked:
             raise NotAllowed(
@@ -160,7 +167,17 @@ class Desk:
                 + (", as others' labels were looked at." if sheet.revealed else ".")
                 + " Reopen it, or begin the next round."
             )
-        return self._add(annotator, key, field, checked(field, value), base=base, in_round=in_round)
+        edit = Edit(
+            by=annotator,
+            trace=key,
+            field=field,
+            value=checked(field, value),
+            round=in_round,
+            name=self.trace(key).name,
+            tab=tab,
+            turn=turn,
+        )
+        return self._log(annotator).add(edit, base=base)
 
     def finish(self, annotator: str, key: str) -> None:
         """Close the present round. Every mode needs a verdict, every `present` its evidence."""
@@ -203,11 +220,29 @@ class Desk:
 
     # --- adjudication -------------------------------------------------------------------------
 
-    def adjudicate(self, annotator: str, key: str, field: str, value: Any, *, base: int) -> Edit:
+    def adjudicate(
+        self,
+        annotator: str,
+        key: str,
+        field: str,
+        value: Any,
+        *,
+        base: int,
+        tab: str = "",
+        turn: int = 0,
+    ) -> Edit:
         """Decide what holds, with who decided and why."""
         self.must_have_looked(annotator, key)
         value = checked(field, value, why=True)
-        edit = Edit(by=annotator, trace=key, field=field, value=value, name=self.trace(key).name)
+        edit = Edit(
+            by=annotator,
+            trace=key,
+            field=field,
+            value=value,
+            name=self.trace(key).name,
+            tab=tab,
+            turn=turn,
+        )
         return self.gold.add(edit, base=base)
 
     def gold_flaws(self, key: str) -> dict[str, str]:
@@ -237,18 +272,6 @@ class Desk:
     ) -> None:
         if in_round is None:
             in_round = self.sheet(annotator, key).round
-        self._add(annotator, key, field, value, base=None, in_round=in_round)
-
-    def _add(
-        self,
-        annotator: str,
-        key: str,
-        field: str,
-        value: Any,
-        *,
-        base: int | None,
-        in_round: int,
-    ) -> Edit:
         edit = Edit(
             by=annotator,
             trace=key,
@@ -257,7 +280,7 @@ class Desk:
             round=in_round,
             name=self.trace(key).name,
         )
-        return self._log(annotator).add(edit, base=base)
+        self._log(annotator).add(edit)
 
 
 def answered(sheet: Sheet) -> int:

@@ -33,6 +33,9 @@ class Edit:
     round: int = 1
     name: str = ""
     """The trace's name when the edit was made; it is found by `trace`, its digest."""
+    tab: str = ""
+    """The window in which it was typed; `turn` counts that window's edits."""
+    turn: int = 0
     at: str = ""
     lost: bool = False
     rev: int = 0
@@ -47,6 +50,8 @@ class Edit:
             "field": self.field,
             "value": self.value,
         }
+        if self.tab:
+            row |= {"tab": self.tab, "turn": self.turn}
         if self.lost:
             row["lost"] = True
         return (json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n").encode()
@@ -101,8 +106,8 @@ class EditLog:
         """Append an edit; as it stands in the file.
 
         `base` is the `rev` of the field's edit that the author saw (0 for none). If another one is
-        in force by now, the edit is kept as `lost` and `Conflict` is raised. With None it holds
-        whatever there was. Raises `JournalError` if the disk refuses.
+        in force by now, and from another tab, the edit is kept as `lost` and `Conflict` is raised.
+        With None it holds whatever there was. Raises `JournalError` if the disk refuses.
         """
         edit = replace(edit, at=edit.at or datetime.now(UTC).isoformat(timespec="milliseconds"))
         with self._guard:
@@ -112,7 +117,11 @@ class EditLog:
                 if self._read_to < file.size:  # a writer was killed within its last line
                     file.truncate(self._read_to)
                 now = self._in_force.get((edit.trace, edit.round, edit.field))
-                outdated = now if base is not None and now and now.rev != base else None
+                same_tab = now is not None and edit.tab != "" and now.tab == edit.tab
+                if now is not None and same_tab and now.turn > edit.turn:
+                    return now  # sent earlier, and overtaken on the way
+                seen = base is None or now is None or now.rev == base or same_tab
+                outdated = None if seen else now
                 if outdated and outdated.value == edit.value:
                     return outdated  # both say the same
                 file.append(replace(edit, lost=outdated is not None).line())
@@ -155,6 +164,8 @@ def _decode(line: bytes, number: int) -> Edit:
         value=row["value"],
         round=int(row.get("round", 1)),
         name=str(row.get("name", "")),
+        tab=str(row.get("tab", "")),
+        turn=int(row.get("turn", 0)),
         at=str(row.get("at", "")),
         lost=bool(row.get("lost")),
         rev=number,

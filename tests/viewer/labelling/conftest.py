@@ -162,6 +162,7 @@ class Visiting:
         visit = Visit(await context.new_page())
         self.visits.append(visit)
         await visit.page.goto(server.address)
+        await expect(visit.page.get_by_text("Who are you?")).to_be_visible()
         if annotator:
             await visit.page.get_by_label("Your name").fill(annotator)
             await visit.page.get_by_role("button", name="Begin").click()

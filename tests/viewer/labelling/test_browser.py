@@ -281,6 +281,15 @@ async def test_everything_can_be_done_with_keys(
     await expect(ann.page.locator("dialog")).to_contain_text("go to an event by its number")
 
 
+async def test_an_address_of_a_trace_that_is_not_here_leads_to_the_list(
+    visit: Any, server: Any
+) -> None:
+    ann = await visit(server, "Ann")
+    await ann.open("parser.jsonl")
+    await ann.page.goto(f"http://127.0.0.1:{server.port}/#/trace/nonsense")
+    await expect(ann.page.get_by_text("Traces of Ann")).to_be_visible()
+
+
 @pytest.mark.slow
 async def test_a_trace_of_10_000_events_stays_usable(
     visit: Any, served: Any, save_trace: Any, tmp_path: Path

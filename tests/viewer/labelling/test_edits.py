@@ -60,6 +60,22 @@ def test_two_who_write_the_same_do_not_disagree(tmp_path: Path) -> None:
     assert log.add(note("one"), base=0).rev == first.rev
 
 
+def test_one_window_does_not_contradict_itself(tmp_path: Path) -> None:
+    """An answer was lost on the way, or the window was closed while one was under way."""
+    log = EditLog(tmp_path / "a.jsonl")
+    log.add(note("one", tab="x", turn=1), base=0)
+    assert log.add(note("two", tab="x", turn=2), base=0).value == "two"
+    with pytest.raises(Conflict):
+        log.add(note("three", tab="y", turn=1), base=0)
+
+
+def test_an_edit_that_was_overtaken_on_the_way_does_not_undo_the_later_one(tmp_path: Path) -> None:
+    log = EditLog(tmp_path / "a.jsonl")
+    log.add(note("later", tab="x", turn=2), base=0)
+    assert log.add(note("earlier", tab="x", turn=1), base=0).value == "later"
+    assert values(log.path) == ["later"]
+
+
 def test_another_process_on_the_same_file_is_seen(tmp_path: Path) -> None:
     here, there = EditLog(tmp_path / "a.jsonl"), EditLog(tmp_path / "a.jsonl")
     first = here.add(note("one"), base=0)

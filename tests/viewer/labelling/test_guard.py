@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rolecraft.viewer.labelling import Desk
+from rolecraft.failure_taxonomy import MODES
+from rolecraft.viewer.labelling import Desk, OpenTrace
 from rolecraft.viewer.labelling.guard import LARGEST
 from rolecraft.viewer.labelling.serving import LabellingServer, PortTaken
 
@@ -167,3 +168,21 @@ def test_a_port_is_free_again_when_the_server_ends(served: Served, tmp_path: Pat
         pass
     with served(Desk([], tmp_path), port=first.port) as second:
         assert httpx.get(second.address).status_code == 200
+
+
+def test_a_file_of_an_annotator_with_any_name_is_exported(
+    served: Served, trace: OpenTrace, tmp_path: Path
+) -> None:
+    desk = Desk([trace], tmp_path / "labels")
+    desk.join("Zoë Ŵ")
+    for mode in MODES:
+        desk.edit("Zoë Ŵ", trace.key, f"mode/{mode}", {"verdict": "absent"}, base=0)
+    desk.finish("Zoë Ŵ", trace.key)
+    with served(desk) as server, httpx.Client(base_url=base(server)) as client:
+        client.get("/", params={"token": server.token})
+        names = [file["name"] for file in client.get("/api/exports").json()]
+        assert len(names) == 3
+        for name in names:
+            answer = client.get(f"/export/{name}")
+            assert answer.status_code == 200
+            assert "Zoë Ŵ" in answer.text

@@ -187,6 +187,8 @@ export class Comparing {
   toggleEvidence() { alertUser("Evidence is chosen among the labels: go back to yours."); }
   quote() { this.toggleEvidence(); }
   setDecisive() { this.toggleEvidence(); }
-  async reload() {}
+  async reload() {
+    if (this.said && !this.busy && document.activeElement?.tagName !== "TEXTAREA") await this.load();
+  }
   get marks() { return { evidence: new Set(), decisive: null, quotes: [] }; }
 }

@@ -3,8 +3,8 @@
 import { el } from "./dom.js";
 
 export const KEYS = [
-  { keys: ["j", "ArrowDown"], shown: "j", does: "next", text: "next event" },
-  { keys: ["k", "ArrowUp"], shown: "k", does: "previous", text: "previous event" },
+  { keys: ["j"], shown: "j", does: "next", text: "next event" },
+  { keys: ["k"], shown: "k", does: "previous", text: "previous event" },
   { keys: ["g"], shown: "g", does: "jump", text: "go to an event by its number" },
   { keys: ["/"], shown: "/", does: "search", text: "search the trace; Enter and Shift+Enter: next and previous" },
   { keys: ["f", "F"], shown: "f  F", does: "found", text: "next, previous event that was found" },

@@ -22,6 +22,7 @@ function shorten(project) {
   const folders = project.traces.map(({ name }) => name.replace(/#.*/s, "").split("/").slice(0, -1));
   let same = 0;
   while (folders.length && same < folders[0].length && folders.every((folder) => folder[same] === folders[0][same])) same += 1;
+  if (same === 1 && folders[0][0] === "") same = 0; // the root is no folder to speak of
   project.common = folders.length ? folders[0].slice(0, same).join("/") : "";
   for (const trace of project.traces) trace.short = trace.name.split("/").slice(same).join("/");
 }
@@ -131,12 +132,12 @@ function status(kind, text) {
 function showTop(where, key) {
   if (!page.annotator) return fill(top);
   const link = (hash, text, here) => el("a", { href: hash, "aria-current": here ? "page" : null }, text);
-  const reading = where === "trace" || where === "compare";
+  const reading = page.opened !== null;
   fill(top,
     link("#/", "Traces", where === ""),
     reading && el("span", { class: "where" },
       el("button", { type: "button", title: "Previous trace ([)", "aria-label": "Previous trace", onclick: () => neighbour(-1) }, "‹"),
-      el("b", { title: name(key) }, page.project.traces.find((one) => one.key === key).short),
+      el("b", { title: name(key) }, base(name(key))),
       el("button", { type: "button", title: "Next trace (])", "aria-label": "Next trace", onclick: () => neighbour(1) }, "›")),
     el("span", { class: "gap" }),
     reading && el("span", { class: "status", "aria-live": "polite" }),
@@ -146,6 +147,11 @@ function showTop(where, key) {
     el("button", { type: "button", class: "quiet", title: "Somebody else labels in this tab", onclick: change }, page.annotator));
   if (page.status) status(...page.status);
   return undefined;
+}
+
+function base(path) {
+  const [file, ...id] = path.split("#");
+  return [file.split("/").at(-1), ...id].join("#");
 }
 
 function name(key) {

@@ -106,7 +106,7 @@ export class Reader {
     this.blocks = [];
     for (let start = 0; start < this.positions.length; start += BLOCK) {
       const positions = this.positions.slice(start, start + BLOCK);
-      const block = { positions, filled: false, node: el("div", { class: "block" }) };
+      const block = { positions, filled: false, node: el("div", { class: "block", role: "presentation" }) };
       block.node.style.minHeight = `${positions.length * GUESS}px`;
       block.node.block = block;
       this.blocks.push(block);

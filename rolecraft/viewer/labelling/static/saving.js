@@ -13,11 +13,12 @@ export class Saver {
     Object.assign(this, { send, about, on });
     this.values = { ...values };
     this.revs = { ...revs };
+    this.tab = crypto.randomUUID(); // this window never contradicts itself
+    this.turn = 0;
     this.waiting = new Map(); // field -> timer
     this.underWay = new Set();
     this.conflicts = new Map(); // field -> the edit that holds
     this.unreachable = false;
-    this.closed = false;
   }
 
   get busy() {
@@ -63,7 +64,7 @@ export class Saver {
     this.underWay.add(field);
     const value = this.values[field];
     try {
-      const answer = await post(this.send, { ...this.about, field, value, base: this.revs[field] ?? 0 }, { keepalive });
+      const answer = await post(this.send, { ...this.about, field, value, base: this.revs[field] ?? 0, tab: this.tab, turn: (this.turn += 1) }, { keepalive });
       this.revs[field] = answer.rev;
       this.unreachable = false;
       this.on.saved(field, answer);
