@@ -24,15 +24,13 @@ from rolecraft.trajectories.events import Event, EventKind, FailureFinding
 MODE = "reason_action"
 
 _RUNS: tuple[EventKind, ...] = ("tool_result", "tool_call", "verify", "action")
-_MAYBE = ("cases ", "ran ", "run ", "executed", "ests ", "ests.", "ests!", "suite ")
-"""One of these stands in every claim; `in` is much faster than the expressions."""
 _RAN = re.compile(
-    r"\bI(?:'ve| have)?(?: just| now| also| already| successfully)*"
+    r"I(?:'ve| have)?(?: just| now| also| already| successfully)*"
     r" (?:re-?)?(?:ran|run|executed|tested)"
     r"(?: (?:all|both|each|every|the|these|those|my|our|your|its|of|unit|whole|full|entire|new|"
-    r"updated|provided|\d+))* (?:tests?|test suite|suite|test cases?|code|program|script)\b",
-    re.IGNORECASE,
+    r"updated|provided|\d+))* (?:tests?|test suite|suite|test cases?|code|program|script)\b"
 )
+"""Begins with a letter that is written so: the search for it is as fast as `in`."""
 _PASS = re.compile(
     r"^(?:\W*(?:yes|great|good|ok|okay|done|result|so|and|now|perfect|excellent)\W+)?"
     r"(?:all|both|the|\d+)(?: (?:of|the|my|our|unit|\d+|new))*"
@@ -69,6 +67,23 @@ _ANNOUNCED = re.compile(
     r"|^\W*(?:next )?(?:action|tool)\W{1,4}(?P<listed>[A-Za-z_][\w.-]*)",
     re.IGNORECASE | re.MULTILINE,
 )
+_PRINTED = (
+    "exitcode",
+    "Traceback",
+    "Ran ",
+    "passed in",
+    "failed in",
+    "test session",
+    "xecution",
+    "utput:",
+    "esult:",
+    "PASS",
+    "FAIL",
+    "ok",
+)
+"""One of these stands in every report of a run."""
+_HINTS = ("I'll ", "I will", "going to ", "et me ", "ow I ", "ext I", "ext, I", "ction", "ool")
+"""One of these stands in every announcement."""
 _DEEDS = {"tool_call": "tool", "action": "action"}
 _INTERRUPTS = ("error", "limit", "approval", "reset", "action_swap")
 
@@ -117,16 +132,19 @@ def _invented_runs(view: TraceView) -> Iterator[Claim]:
     """Claims of a run before anything that could have been one; the first of each role."""
     first_run = next((at for at, event in enumerate(view.events) if _may_run(event)), None)
     said: set[str] = set()
+    reporting: set[str] = set()
+    scanned = 0
     for at, event in own_words(view):
         if first_run is not None and at > first_run:
             return
-        if event.role in said or not any(word in event.content for word in _MAYBE):
+        if event.role in said or not _may_claim(event.content):
             continue
         claim = _claim(event.content)
         if not claim:
             continue
-        others = (other for other in view.events[:at] if other.role != event.role)
-        if any(_REPORT.search(other.content) for other in others):
+        reporting |= {e.role for e in view.events[scanned:at] if _reports(e.content)}
+        scanned = at
+        if reporting - {event.role}:
             return
         said.add(event.role)
         yield Claim(event, f"`{event.role}` says {claim!r}, and nothing was run before")
@@ -144,6 +162,16 @@ def _may_run(event: Event) -> bool:
     return any(
         re.match("run|exec|test|check|verif|valid|eval|build|compil", word) for word in words
     )
+
+
+def _may_claim(text: str) -> bool:
+    """False for most texts that claim nothing, in a fraction of the time."""
+    passing = "pass" in text or "succeed" in text or "green" in text
+    return (passing and "test" in text.lower()) or _RAN.search(text) is not None
+
+
+def _reports(text: str) -> bool:
+    return any(hint in text for hint in _PRINTED) and _REPORT.search(text) is not None
 
 
 def _claim(text: str) -> str:
@@ -234,7 +262,9 @@ def _announced(text: str, kinds: dict[str, str]) -> set[str]:
 
     Names that are ordinary words count only where they are written as code.
     """
-    if not any(name in text for name in kinds) or _ANNOUNCED.search(text) is None:
+    if not any(hint in text for hint in _HINTS) or not any(name in text for name in kinds):
+        return set()
+    if _ANNOUNCED.search(text) is None:
         return set()
     found: set[str] = set()
     for sentence in sentences(text):

@@ -35,7 +35,24 @@ _DEMAND = re.compile(
     r"\bdoes(?: not|n't) (?:handle|work|compile|check|return)\b",
     re.IGNORECASE,
 )
+_HINTS = (
+    "lease",
+    "must",
+    "hould",
+    "need",
+    "ave to",
+    "as to",
+    "ot accepted",
+    "o change:",
+    "is wrong",
+    "is incorrect",
+    "is missing",
+    "is broken",
+    "does",
+)
+"""One of these stands in every demand; `in` is much faster than the expression."""
 _PRAISE = re.compile(r"\b(?:accepted|approved|lgtm|looks good|well done)\b", re.IGNORECASE)
+_NAME = re.compile(r"[\w./-]{3,}")
 _WORD = re.compile(r"\w{4,}")
 _EMPTY = """
 about after also been before change changed code comment done file fixed from have here into just
@@ -43,6 +60,8 @@ line made make more must need next please ready should that their them then ther
 want what when where which will with work would your again
 """
 _EMPTY_WORDS = frozenset(_EMPTY.split())
+MOST = 50
+"""So many comments are looked after at a time."""
 ANSWER = 60
 """Prose of so many characters is an answer, whatever its words: handing something in takes less."""
 SHORTEST_BLOCK = 40
@@ -110,6 +129,7 @@ def _ignored(view: TraceView) -> Iterator[tuple[Comment, Event]]:
         if _is_comment(event):
             said = [c for c in _about(event, at, made, code) if c.author != event.role]
             waiting = [c for c in waiting if c.event.role != event.role] + said
+            del waiting[:-MOST]
         elif event.kind == "verify" and event.data.get("passed") is True:
             waiting = [c for c in waiting if c.event.role != event.role]
 
@@ -122,6 +142,7 @@ def _is_comment(event: Event) -> bool:
     return (
         event.kind == "message"
         and sounds_like_check(event.role)
+        and any(hint in event.content for hint in _HINTS)
         and _DEMAND.search(event.content) is not None
         and (_PRAISE.search(event.content) is None or "ot accepted" in event.content)
     )
@@ -132,12 +153,11 @@ def _about(
 ) -> Iterator[Comment]:
     """What a comment is about: artifacts that it names, else code of which it names a part."""
     target = str(event.data.get("target")) if event.kind == "verify" else ""
-    found = False
-    for name, (sha, author) in made.items():
-        if len(name) > 2 and (name == target or name in event.content):
-            found = True
-            yield Comment(at, event, name, sha, author)
-    if found:
+    named = {word.strip(".-/") for word in _NAME.findall(event.content)} | {target}
+    for name in sorted(named & made.keys()):
+        sha, author = made[name]
+        yield Comment(at, event, name, sha, author)
+    if named & made.keys():
         return
     for name in dict.fromkeys(re.findall(r"`([^`\n]{3,80})`|\b([\w/]+\.\w{1,4})\b", event.content)):
         part = name[0] or name[1]
