@@ -142,8 +142,9 @@ class CodeSystem:
 
     def _by_name(self, name: str) -> str | None:
         key = folded(name)
-        own = {folded(mode.name): mode.id for mode in MODES.values()}
-        return self.names.get(key) or (own.get(key) if key else None)
+        if not key or key in self.names:
+            return self.names.get(key)
+        return next((mode.id for mode in MODES.values() if folded(mode.name) == key), None)
 
     def _unknown(self, text: str) -> UnknownName:
         return UnknownName(f"In {self.name}, the code or name", text, self.concepts)
