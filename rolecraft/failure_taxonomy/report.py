@@ -57,7 +57,7 @@ class Report:
     @property
     def annotator(self) -> str:
         """Who says all this, as labels name it: the detectors, and the judge if one was asked."""
-        judge = f" and judge:{self.opinion.model}" if self.opinion is not None else ""
+        judge = f" and {self.opinion.source}" if self.opinion is not None else ""
         return f"rolecraft detectors{judge}"
 
     @property
@@ -95,6 +95,7 @@ class Report:
                     "quote": finding.quote,
                     "confidence": finding.confidence,
                     "source": finding.source,
+                    "reason": finding.reason,
                 }
                 for finding in self.findings
             ],

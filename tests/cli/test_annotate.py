@@ -24,6 +24,7 @@ FINDING = {
     "quote",
     "confidence",
     "source",
+    "reason",
 }
 
 

@@ -93,6 +93,7 @@ async def test_the_json_has_the_documented_fields_and_no_others() -> None:
             "quote",
             "confidence",
             "source",
+            "reason",
         ]
         assert finding["code"] == MAST_V3.code(finding["mode"])
         assert finding["code_system"] == MAST_V3.name

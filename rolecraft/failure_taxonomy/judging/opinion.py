@@ -53,6 +53,11 @@ class Opinion:
         return "few-shot" if self.shots else "zero-shot"
 
     @property
+    def source(self) -> str:
+        """What findings of this judge name as their source."""
+        return f"judge:{self.model}{'+outcome' if self.sees_outcome else ''}"
+
+    @property
     def how(self) -> list[str]:
         """How the judge was asked, for people."""
         how = [self.variant]
