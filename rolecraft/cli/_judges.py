@@ -75,6 +75,16 @@ Grouping = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+Window = Annotated[
+    int | None,
+    typer.Option(
+        "--window",
+        min=1000,
+        metavar="CHARACTERS",
+        help="Trace that one call gets, for a model that takes less than 300,000 characters.",
+        rich_help_panel=PANEL,
+    ),
+]
 SeesOutcome = Annotated[
     bool,
     typer.Option(

@@ -25,6 +25,7 @@ from rolecraft.cli._judges import (
     SeesOutcome,
     Usd,
     Variant,
+    Window,
     asker_of,
     cache_folder,
     cost,
@@ -71,6 +72,7 @@ def annotate(
     agree: Agree = 0.6,
     variant: Variant = "zero-shot",
     grouping: Grouping = "all",
+    window: Window = None,
     sees_outcome: SeesOutcome = False,
     agreement: MeasuredFile = None,
     usd: Usd = None,
@@ -102,6 +104,7 @@ def annotate(
                 "--samples": samples > 1,
                 "--variant": variant != "zero-shot",
                 "--grouping": grouping != "all",
+                "--window": window is not None,
                 "--sees-outcome": sees_outcome,
                 "--agreement": agreement is not None,
                 "--redact": redact,
@@ -118,6 +121,7 @@ def annotate(
 
         from rolecraft.failure_taxonomy import Judge
         from rolecraft.failure_taxonomy.judging.campaign import Campaign
+        from rolecraft.failure_taxonomy.judging.judge import WINDOW
 
         asked = None
         if asker is not None:
@@ -127,6 +131,7 @@ def annotate(
                 samples=samples,
                 agree=agree,
                 shots=shots,
+                window=window or WINDOW,
                 grouping=grouping,  # type: ignore[arg-type]  # the judge says which there are
                 judge_sees_outcome=sees_outcome,
                 agreement=agreement,
