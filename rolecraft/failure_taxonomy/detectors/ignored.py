@@ -1,10 +1,11 @@
 """Ignored input: a comment names a thing that must change, and it comes back unchanged.
 
 A comment is a check that failed and says why, or a message of a role that by its name checks and
-demands a change. It names an artifact, or a file or a name that stands in the author's last code.
-The author then hands in that artifact, or that code, again as it was (white space apart), and does
-not answer. An answer is what it says before somebody else acts: anything new that takes up a word
-of the comment, or that is longer than a word on handing something in.
+demands a change. It names an artifact or its author (the target `Compose of writer`), or a file or
+a name that stands in the author's last code. The author then hands in that artifact, or that code,
+again as it was (white space apart), and does not answer. An answer is what it says before somebody
+else acts: anything new that takes up a word of the comment, or that is longer than a word on
+handing something in.
 
 Other input can be ignored in ways that leave no such trace, so the mode is never called absent.
 """
@@ -128,7 +129,8 @@ def _ignored(view: TraceView) -> Iterator[tuple[Comment, Event]]:
                 code[event.role] = state, event.content
         if _is_comment(event):
             said = [c for c in _about(event, at, made, code) if c.author != event.role]
-            waiting = [c for c in waiting if c.event.role != event.role] + said
+            again = {(event.role, c.thing) for c in said}
+            waiting = [c for c in waiting if (c.event.role, c.thing) not in again] + said
             del waiting[:-MOST]
         elif event.kind == "verify" and event.data.get("passed") is True:
             waiting = [c for c in waiting if c.event.role != event.role]
@@ -159,6 +161,10 @@ def _about(
         yield Comment(at, event, name, sha, author)
     if named & made.keys():
         return
+    whose = target.rpartition(" of ")[2]  # how a review names the work that it is about
+    for name, (sha, author) in made.items():
+        if author == whose:
+            yield Comment(at, event, name, sha, author)
     for name in dict.fromkeys(re.findall(r"`([^`\n]{3,80})`|\b([\w/]+\.\w{1,4})\b", event.content)):
         part = name[0] or name[1]
         for author, (state, text) in code.items():
