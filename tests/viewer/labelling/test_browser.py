@@ -281,6 +281,31 @@ async def test_everything_can_be_done_with_keys(
     await expect(ann.page.locator("dialog")).to_contain_text("go to an event by its number")
 
 
+async def test_a_quote_is_the_selected_text_of_one_event(
+    visit: Any, server: Any, desk: Desk, trace: OpenTrace
+) -> None:
+    ann = await visit(server, "Ann")
+    await ann.open("parser.jsonl")
+    offer = ann.page.locator(".quote-here")
+    # Three clicks on the last line of a text select up to the beginning of the next event.
+    await ann.select(2)
+    await expect(offer).to_contain_text("Quote this")
+    await offer.click()
+    await expect(ann.card("task_spec").locator("q.quote")).to_have_text("parser.py")
+    # From one event into the middle of another.
+    start = ann.page.locator('.event[data-seq="2"] .text')
+    end = ann.page.locator('.event[data-seq="4"] .text')
+    await start.hover(position={"x": 5, "y": 8})
+    await ann.page.mouse.down()
+    await end.hover(position={"x": 60, "y": 8})
+    await ann.page.mouse.up()
+    await expect(offer).to_have_text("A quote comes from one event")
+    await expect(offer).to_be_disabled()
+    await ann.saved()
+    value = desk.sheet("Ann", trace.key).values["mode/task_spec"]
+    assert (value["quote"], value["events"], value["role"]) == ("parser.py", [2], "coder")
+
+
 async def test_an_address_of_a_trace_that_is_not_here_leads_to_the_list(
     visit: Any, server: Any
 ) -> None:

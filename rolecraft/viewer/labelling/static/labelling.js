@@ -6,7 +6,7 @@ import { alertUser, count, el, fill } from "./dom.js";
 import { Saver } from "./saving.js";
 
 export class Labelling {
-  /** `on`: `marks()`, `status(kind, text)`, `goTo(seq)`, `compare()`. */
+  /** `on`: `marks()`, `status(kind, text)`, `goTo(seq)`, `compare()`, `next()`. */
   constructor({ annotator, trace, modes, names, suggestions }, sheet, on) {
     Object.assign(this, { annotator, trace, modes, names, on, hasSuggestions: suggestions, suggested: null });
     this.about = { annotator, trace };
@@ -230,6 +230,7 @@ export class Labelling {
         el("p", {}, this.sheet.done ? `Round ${this.sheet.round} is finished.` : `Round ${this.sheet.round} is closed.`),
         el("div", { class: "buttons" },
           el("button", { type: "button", class: "main", onclick: () => this.on.compare() }, "Compare with others"),
+          el("button", { type: "button", onclick: () => this.on.next() }, "Next trace"),
           this.sheet.done && !this.sheet.revealed && el("button", { type: "button", onclick: () => this.#ask("reopen") }, "Reopen"),
           this.sheet.looked && el("button", { type: "button", onclick: () => this.#ask("begin") }, `Begin round ${this.sheet.round + 1}`)));
       return;

@@ -97,6 +97,7 @@ async function open(key, where) {
       },
       compare: () => go(`#/compare/${key}`),
       label: () => go(`#/trace/${key}`),
+      next: () => neighbour(1),
     };
     const about = { annotator: page.annotator, trace: key, modes: page.project.modes, names: page.reader.index.names, suggestions: trace.suggestions };
     page.panel = where === "compare" ? new Comparing(about, on) : new Labelling(about, await get("sheet", { annotator: page.annotator, trace: key }), on);
@@ -161,7 +162,7 @@ function name(key) {
 function neighbour(way) {
   const at = page.project.traces.findIndex((trace) => trace.key === page.opened);
   const next = page.project.traces[at + way];
-  if (next) go(`#/trace/${next.key}`);
+  go(next ? `#/trace/${next.key}` : "#/");
 }
 
 async function change() {

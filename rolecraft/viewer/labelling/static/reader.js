@@ -292,15 +292,26 @@ export class Reader {
     CSS.highlights.set("found", words);
   }
 
-  /** The text that is selected within one event, with the event; null if there is none. */
+  /**
+   * The text that is selected, with its event; null if there is none, `apart` if there are several.
+   * What counts is the text of events: a selection may begin in a heading, or end, as after three
+   * clicks, at the very beginning of the next event.
+   */
   selection() {
     const chosen = getSelection();
-    if (!chosen || chosen.isCollapsed || !chosen.toString().trim()) return null;
-    const text = (node) => (node.nodeType === Node.TEXT_NODE ? node.parentElement : node).closest(".reader .event");
-    const [from, to] = [text(chosen.anchorNode), text(chosen.focusNode)];
-    if (!from && !to) return null;
-    if (from !== to) return { apart: true };
-    return { row: this.rows.get(Number(from.dataset.at)), text: chosen.toString().trim(), range: chosen.getRangeAt(0) };
+    if (!chosen?.rangeCount || chosen.isCollapsed) return null;
+    const range = chosen.getRangeAt(0), parts = [];
+    for (const text of this.scroller.querySelectorAll(".event .text")) {
+      if (!range.intersectsNode(text)) continue;
+      const part = range.cloneRange(), whole = new Range();
+      whole.selectNodeContents(text);
+      if (part.compareBoundaryPoints(Range.START_TO_START, whole) < 0) part.setStart(whole.startContainer, whole.startOffset);
+      if (part.compareBoundaryPoints(Range.END_TO_END, whole) > 0) part.setEnd(whole.endContainer, whole.endOffset);
+      const words = part.toString().trim();
+      if (words) parts.push({ row: this.rows.get(Number(text.closest(".event").dataset.at)), text: words });
+    }
+    if (parts.length > 1) return { apart: true };
+    return parts[0] ?? null;
   }
 
   #offerQuote() {
