@@ -77,6 +77,8 @@ def find_quote(quote: str, text: str) -> str | None:
         return None
     if sum(map(len, words)) < MIN_QUOTE and words != text.split():
         return None
+    if (verbatim := quote.strip()) in text:
+        return verbatim
     found = re.search(r"\s+".join(map(re.escape, words)), text)
     return found.group() if found else None
 

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from rolecraft.failure_taxonomy.view import (
@@ -32,6 +33,12 @@ _CHANGING = re.compile(
     r"[^->=]>>?\s*[\w./~-]+\.\w+|\bopen\([^)]*['\"][wax]b?\+?['\"]",
     re.IGNORECASE,
 )
+_HINT_WORDS = (
+    "edit write patch creat insert replac install delet remov save updat commit apply append modif "
+    "upload post put send move renam sed git conda apt npm mkdir touch mv cp rm tee > open("
+)
+_HINTS = tuple(_HINT_WORDS.split())
+"""One of these stands in all that `_CHANGING` matches; to look for them is quicker."""
 _CHANGING_WORDS = (
     "add append apply book buy cancel click commit create delete drop edit editor execute fill "
     "insert install make modify move order patch pay play post press put remove rename replace "
@@ -94,16 +101,24 @@ NOT_RECORDED = b"not recorded"
 """The outcome of a step that ended in a log which does not show how."""
 
 
+@lru_cache(maxsize=4096)
+def _word_set(name: str) -> frozenset[str]:
+    return frozenset(words_of(name))
+
+
 def may_change(code: str, role: str) -> bool:
     """True for code that looks as if it changes something, or whose author's work is changing.
 
     For logs of others, in which every look at something is code that an interpreter runs.
     """
-    return _CHANGING.search(code) is not None or not _EDITORS.isdisjoint(words_of(role))
+    small = code.lower()
+    if any(word in small for word in _HINTS) and _CHANGING.search(code) is not None:
+        return True
+    return not _EDITORS.isdisjoint(_word_set(role))
 
 
 def _call_may_change(tool: str, arguments: str, role: str) -> bool:
-    words = words_of(tool)
+    words = _word_set(tool)
     if not _INTERPRETERS.isdisjoint(words):
         return may_change(arguments, role)
     return not _CHANGES.isdisjoint(words)

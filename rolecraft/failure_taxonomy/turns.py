@@ -44,6 +44,7 @@ _REQUEST = re.compile(
     r"^[ \t>*#]*(?:sub-?goal|sub-?task|request|instruction|next step or subgoal)[ \t*]*:[ \t*]*",
     re.IGNORECASE | re.MULTILINE,
 )
+_REQUEST_WORDS = ("goal", "GOAL", "task", "TASK", "equest", "EQUEST", "nstruction", "NSTRUCTION")
 _TO = re.compile(r"^[ \t>*#]*(?:intern(?: name)?|assignee|agent)[ \t*]*:[ \t*]*(.+)$", re.I | re.M)
 _WORD = re.compile(r"\w+(?:[./:_-]\w+)*")
 _NAME = re.compile(r"\d|[._/:-]|[a-z][A-Z]")
@@ -89,7 +90,9 @@ class _Turns:
         self.steps = [s for s in self.steps if s.name != TEXT or s.role not in automatic]
 
     def _said(self, event: Event, at: int) -> None:
-        asked = _REQUEST.search(event.content)
+        asked = None
+        if any(word in event.content for word in _REQUEST_WORDS):  # most do without a regex
+            asked = _REQUEST.search(event.content)
         if asked is not None:
             named = _TO.search(event.content)
             receiver = named[1].strip() if named else ",".join(event.to)
@@ -108,15 +111,15 @@ class _Turns:
         task = "" if at == self._first else event.role
         blocks = _FENCED.findall(event.content)
         return [
-            block
-            for block in blocks
-            if self._written.setdefault(" ".join(block.split()), task) == event.role
+            block for block in blocks if self._written.setdefault(block.strip(), task) == event.role
         ]
 
     def _text(self, event: Event, at: int) -> None:
-        text = event.content
-        if len(text) > 2 * OWN_WORDS and len(text.split(None, OWN_WORDS - 1)) == OWN_WORDS:
-            key = fingerprint("text", event.kind, event.role, ",".join(event.to), text)
+        said = self.view.texts[at]
+        if said not in self.view.said_again:
+            return
+        if len(event.content.split(None, OWN_WORDS - 1)) == OWN_WORDS:
+            key = fingerprint("text", event.kind, event.role, ",".join(event.to)) + said
             self._add(event, at, TEXT, key)
 
     def _call(self, event: Event, at: int) -> None:

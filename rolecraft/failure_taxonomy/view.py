@@ -7,6 +7,7 @@ they differ from sequence numbers where lines of a journal were lost.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ _CHECKING = re.compile(
     "assert|audit|check|confirm|critic|critiq|evaluat|examin|inspect|judge|lint|proof|qa|quality|"
     "review|test|valid|verif"
 )
+_SHORT, _WORDS = 100, 5
 _READING = re.compile(
     "(browse|cat|describe|fetch|find|get|glob|grep|head|inspect|list|look|ls|open|peek|query|read|"
     "search|show|stat|tail|view)$"
@@ -54,6 +56,13 @@ def fingerprint(*parts: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
+def _ends(text: str) -> tuple[str, ...]:
+    """The same for texts that differ in white space only, and quickly made."""
+    if len(text) < _SHORT:
+        return (" ".join(text.split()),)
+    return (*text.split(None, _WORDS)[:_WORDS], *text.rsplit(None, _WORDS)[-_WORDS:])
+
+
 class TraceView:
     """One trajectory, for all detectors."""
 
@@ -77,8 +86,22 @@ class TraceView:
 
     @cached_property
     def texts(self) -> list[bytes]:
-        """A fingerprint of each event's content, in which runs of white space are one space."""
-        return [fingerprint(event.content) for event in self.events]
+        """A fingerprint of each event's content, in which runs of white space are one space.
+
+        Equal within this view for equal texts. Most texts differ in their first or last words from
+        all others; these are not read to their end.
+        """
+        ends = [_ends(event.content) for event in self.events]
+        count = Counter(ends)
+        return [
+            fingerprint(event.content) if count[end] > 1 else b"%d" % at
+            for at, (event, end) in enumerate(zip(self.events, ends, strict=True))
+        ]
+
+    @cached_property
+    def said_again(self) -> frozenset[bytes]:
+        """The fingerprints in `texts` of what stands in more than one event."""
+        return frozenset(text for text, times in Counter(self.texts).items() if times > 1)
 
     @cached_property
     def goal(self) -> Goal:
