@@ -14,10 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import IO
+from typing import IO, Generic, Protocol, TypeVar
 
 from rolecraft.errors import (
     LimitReached,
@@ -33,7 +34,7 @@ from rolecraft.failure_taxonomy._in_order import in_order
 from rolecraft.failure_taxonomy.annotate import Trace, annotate, each_trace
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector
 from rolecraft.failure_taxonomy.formats import Imported
-from rolecraft.failure_taxonomy.judging.asking import tallied
+from rolecraft.failure_taxonomy.judging.asking import Asker, tallied
 from rolecraft.failure_taxonomy.judging.judge import Judge
 from rolecraft.failure_taxonomy.judging.tally import Tally
 from rolecraft.failure_taxonomy.report import Report
@@ -51,33 +52,44 @@ class LabelsError(RolecraftError):
     """A file of labels cannot be written, or is something else."""
 
 
-class Campaign:
-    """Annotates `traces` (as `annotate_many` takes them), and writes their labels to `out`.
+class Labelled(Protocol):
+    """What is made of one trace: a line of a labels file."""
 
-    `concurrency` is how many traces are under way; how many calls are is a matter of the judge's
-    `Pace`. After `run`, the attributes say what became of it.
+    @property
+    def problems(self) -> list[str]: ...
+
+    def to_json(self) -> str: ...
+
+
+L = TypeVar("L", bound=Labelled)
+
+
+class Labelling(ABC, Generic[L]):
+    """Labels `traces` (as `annotate_many` takes them), and writes the labels to `out`.
+
+    `asker` asks the model; None where none is asked. `concurrency` is how many traces are under
+    way; how many calls are is a matter of the asker's `Pace`. After `run`, the attributes say what
+    became of it.
     """
 
     def __init__(
         self,
         traces: Trace | Iterable[Trace],
         *,
-        judge: Judge | None = None,
+        asker: Asker | None = None,
         out: Path | str | None = None,
         format: str | None = None,  # noqa: A002 - the word that users know
-        detectors: Sequence[Detector] = DETECTORS,
         concurrency: int = 8,
     ) -> None:
         if concurrency < 1:
             raise UsageError(f"`concurrency` wants a number from 1, got {concurrency!r}.")
         self.traces = traces
-        self.judge = judge
+        self.asker = asker
         self.out = None if out is None else Path(out)
         self.format = format
-        self.detectors = detectors
         self.concurrency = concurrency
         self.tally = Tally()
-        """The judge's calls."""
+        """The model's calls."""
         self.unanswered: list[str] = []
         """Traces about which calls failed to the end: started again, they are asked about."""
         self.refused: dict[str, str] = {}
@@ -89,11 +101,19 @@ class Campaign:
         self._silence = 0
         """Tries in a row in which no call was answered."""
 
-    async def run(self) -> AsyncGenerator[Report | TraceError, None]:
-        """The report of each trace, or the error of a file that cannot be read, in order.
+    @abstractmethod
+    async def make(self, trace: Trace, *, ask: bool) -> L:
+        """The labels of one trace; without the model if not to `ask`."""
+
+    @abstractmethod
+    def why(self, labels: L) -> str:
+        """Why the model gave no answer that could be used; may be empty."""
+
+    async def run(self) -> AsyncGenerator[L | TraceError, None]:
+        """The labels of each trace, or the error of a file that cannot be read, in order.
 
         Raises `LabelsError` if `out` exists and was not written by a campaign, or the disk
-        refuses; `CacheError` if the judge's cache does; what a wrongly set up judge raises.
+        refuses; `CacheError` if the cache does; what a wrongly set up model raises.
         """
         lines = None if self.out is None else _Lines(self.out)
         with lines or contextlib.nullcontext():
@@ -103,7 +123,7 @@ class Campaign:
                     if result is None:
                         self.skipped += 1
                         continue
-                    if isinstance(result, Report) and lines is not None:
+                    if not isinstance(result, TraceError) and lines is not None:
                         lines.add(result)
                     yield result
             if lines is not None:
@@ -121,57 +141,78 @@ class Campaign:
                 seen.add(name)
             yield trace
 
-    async def _one(self, trace: Trace | TraceError) -> Report | TraceError | None:
+    async def _one(self, trace: Trace | TraceError) -> L | TraceError | None:
         if isinstance(trace, TraceError):
             return trace
         if self.stopped:
             return None
         try:
-            return await self._annotate(trace)
+            return await self._tried(trace)
         except TraceError as error:
             return error
         except LimitReached as error:
             self._stop(str(error))
             return None
 
-    async def _annotate(self, trace: Trace) -> Report:
+    async def _tried(self, trace: Trace) -> L:
         name = trace.name if isinstance(trace, Imported) else str(trace)
-        keeps_answers = self.judge is not None and self.judge.asker.cache is not None
+        keeps_answers = self.asker is not None and self.asker.cache is not None
         tries = TRIES if keeps_answers else 1  # else what was answered would be asked for again
         while True:
             tries -= 1
             with tallied() as tally:
                 try:
-                    report = await self._report(trace, self.judge)
+                    labels = await self.make(trace, ask=True)
                 except _OF_THE_SETTINGS:
                     raise
                 except ModelError as error:
                     self.refused[name] = str(error)
-                    report = await self._report(trace, None)
-                    report.problems.append(f"the judge did not look at it: {error}")
-                    return report
+                    labels = await self.make(trace, ask=False)
+                    labels.problems.append(f"the judge did not look at it: {error}")
+                    return labels
                 finally:
                     self.tally.add(tally)
             if not tally.failed:
                 self._silence = 0
-                return report
+                return labels
             self._silence = 0 if tally.calls else self._silence + 1
             if self._silence >= GIVE_UP:
-                self._stop(f"the judge did not answer one call in {GIVE_UP} tries. {_why(report)}")
+                self._stop(
+                    f"the judge did not answer one call in {GIVE_UP} tries. {self.why(labels)}"
+                )
             if self.stopped or not tries:
                 self.unanswered.append(name)
-                return report
+                return labels
 
     def _stop(self, reason: str) -> None:
         self.stopped = self.stopped or reason.strip()
 
-    async def _report(self, trace: Trace, judge: Judge | None) -> Report:
+
+class Campaign(Labelling[Report]):
+    """Annotates `traces`, with a judge for what detectors leave open."""
+
+    def __init__(
+        self,
+        traces: Trace | Iterable[Trace],
+        *,
+        judge: Judge | None = None,
+        out: Path | str | None = None,
+        format: str | None = None,  # noqa: A002
+        detectors: Sequence[Detector] = DETECTORS,
+        concurrency: int = 8,
+    ) -> None:
+        asker = None if judge is None else judge.asker
+        super().__init__(traces, asker=asker, out=out, format=format, concurrency=concurrency)
+        self.judge = judge
+        self.detectors = detectors
+
+    async def make(self, trace: Trace, *, ask: bool) -> Report:
+        judge = self.judge if ask else None
         return await annotate(trace, judge=judge, format=self.format, detectors=self.detectors)
 
-
-def _why(report: Report) -> str:
-    reasons = [r for r in report.unjudged.values() if r.startswith("the model gave no answer")]
-    return f"{reasons[0][:1].upper()}{reasons[0][1:]}" if reasons else ""
+    def why(self, labels: Report) -> str:
+        silent = [r for r in labels.unjudged.values() if r.startswith("the model gave no answer")]
+        return f"{silent[0][:1].upper()}{silent[0][1:]}" if silent else ""
 
 
 class _Lines:
@@ -183,7 +224,7 @@ class _Lines:
         self._file: IO[str] | None = None
         if path.exists() and not _is_written_by_us(path):
             raise LabelsError(
-                f"`{path}` exists and is no file of labels from `rolecraft annotate`. "
+                f"`{path}` exists and is no file of labels that Rolecraft made. "
                 f"Name another file, or move that one away."
             )
 
@@ -201,10 +242,10 @@ class _Lines:
         except OSError as error:
             raise self._error(error) from error
 
-    def add(self, report: Report) -> None:
+    def add(self, labels: Labelled) -> None:
         assert self._file is not None
         try:
-            self._file.write(report.to_json() + "\n")
+            self._file.write(labels.to_json() + "\n")
             self._file.flush()
         except OSError as error:
             raise self._error(error) from error
@@ -227,11 +268,11 @@ class _Lines:
 
 
 def _is_written_by_us(path: Path) -> bool:
-    """True for an empty file and for one that begins with a line of a report."""
+    """True for an empty file and for one that begins with a line of ours."""
     try:
         with path.open("rb") as file:
             first = file.readline()
         line = json.loads(first) if first.strip() else {"trace": "", "judged": {}}
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(line, dict) and {"trace", "judged"} <= line.keys()
+    return isinstance(line, dict) and "trace" in line and bool({"judged", "strategy"} & line.keys())

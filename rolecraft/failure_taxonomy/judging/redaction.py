@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecraft.errors import UsageError
@@ -146,26 +146,37 @@ class Redaction:
         clean_trajectory = Trajectory(
             trajectory.id, about, events, problems=list(trajectory.problems)
         )
-        return Redacted(TraceView(clean_trajectory), taken.counts, taken.originals)
+        return Redacted(TraceView(clean_trajectory), taken)
 
 
-@dataclass(frozen=True, slots=True)
 class Redacted:
     """A trace without its secrets."""
 
-    view: TraceView
-    counts: dict[str, int] = field(default_factory=dict)
-    """How many different secrets of each kind were taken out."""
-    originals: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What each stand-in stands for. Kept in memory only."""
+    def __init__(self, view: TraceView, taken: _Taken) -> None:
+        self.view = view
+        self._taken = taken
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many different secrets of each kind were taken out."""
+        return dict(self._taken.counts)
 
     def restored(self, findings: Iterable[FailureFinding]) -> list[FailureFinding]:
         """Findings about this trace with the real names of roles; quotes stay as they are."""
         return [replace(finding, role=self.real_name(finding.role)) for finding in findings]
 
+    def hidden(self, findings: Iterable[FailureFinding]) -> list[FailureFinding]:
+        """Findings about the original as they may be shown: their texts without secrets."""
+        hide = self._taken.text
+        return [
+            replace(f, role=hide(f.role), quote=hide(f.quote), reason=hide(f.reason))
+            for f in findings
+        ]
+
     def real_name(self, role: str) -> str:
         """A role's name as it is in the trace."""
-        return _STAND_IN.sub(lambda found: self.originals.get(found[0], found[0]), role)
+        known = self._taken.originals
+        return _STAND_IN.sub(lambda found: known.get(found[0], found[0]), role)
 
 
 _STAND_IN = re.compile(r"\[redacted [^\]\[]{1,60} \d+\]")
