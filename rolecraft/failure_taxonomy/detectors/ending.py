@@ -3,8 +3,9 @@
 Open is: an artifact, or an answer, that the header's goal asks for and nobody made; a check that
 the goal asks for and nobody ran; a check that failed and after which nothing that it is about was
 changed; actions of a list that a role swapped in and did not begin; a direct question to a role
-that did nothing any more. A run that a limit, an error or the caller cut off was not ended by its
-roles.
+that did nothing any more; code that failed to run, answered by a bare farewell. A run that a limit,
+an error or the caller cut off was not ended by its roles. Where a format records no stops, a
+farewell that nobody answers (importers mark it `data["farewell"]`) is the end.
 
 A finding's role is who left the thing open: whose answer, whose actions are missing, who said that
 the check failed, who asked; where nobody in particular did, who acted last.
@@ -25,6 +26,9 @@ from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView, is_constraint
 from rolecraft.trajectories.events import Event, FailureFinding
 
 MODE = "premature_end"
+
+BARE = 12
+"""A farewell with at most so many characters besides its sign says nothing about the work."""
 
 _END = re.compile(r"[.!]\s+|[。！]|\n+")
 _QUESTION = re.compile(r"[?？]\s*$")
@@ -55,11 +59,11 @@ class PrematureEnd(Detector):
     modes = (MODE,)
 
     def look(self, view: TraceView) -> list[FailureFinding]:
-        if view.stop is None:
+        if ending(view) is None:
             return [self.unknown(MODE, NO_STOP)]
         if not view.whole:
             return [self.unknown(MODE, LOST)]
-        if not view.ended_by_team:
+        if view.stop is not None and not view.ended_by_team:
             return [self.absent(MODE, f"`{view.stop_reason}` ended the run, not its roles")]
         said = [
             *_missing_artifacts(view),
@@ -68,6 +72,7 @@ class PrematureEnd(Detector):
             *_goal_not_passed(view),
             *_signal_not_reached(view),
             *_actions_not_begun(view),
+            *_failed_run(view),
         ]
         said += _unanswered(view, delivered=_asks(view) and not said)
         found = [self._found(view, left) for left in said if isinstance(left, Left)]
@@ -81,9 +86,8 @@ class PrematureEnd(Detector):
         return [self.absent(MODE, "nothing that the goal asks for was open at the end")]
 
     def _found(self, view: TraceView, left: Left) -> FailureFinding:
-        assert view.stop is not None
         at = left.event or view.last_deed
-        named = (at, left.also, view.last_deed, view.stop)
+        named = (at, left.also, view.last_deed, ending(view))
         return self.present(
             MODE,
             [event for event in named if event is not None],
@@ -91,6 +95,14 @@ class PrematureEnd(Detector):
             quote_of=left.also or left.event,
             reason=left.reason,
         )
+
+
+def ending(view: TraceView) -> Event | None:
+    """The event that ended the run: its stop, else the last farewell of a log that has no stops."""
+    if view.stop is not None or view.records("stop"):
+        return view.stop
+    last = view.last_deed
+    return last if last is not None and last.data.get("farewell") else None
 
 
 def _asks(view: TraceView) -> bool:
@@ -203,6 +215,20 @@ def _actions_not_begun(view: TraceView) -> Iterator[Left]:
         if left:
             listed = ", ".join(f"`{name}`" for name in left)
             yield Left(role, view.last_deeds.get(role), f"`{role}` did not begin {listed}", swap)
+
+
+def _failed_run(view: TraceView) -> Iterator[Left]:
+    """Code that failed as the last thing that ran, and a farewell that says nothing besides."""
+    last = view.last_deed
+    if last is None or not last.data.get("farewell"):
+        return
+    if len(last.content.strip()) > len("TERMINATE") + BARE:
+        return
+    runs = [step for step in view.steps if step.finished and step.kind in ("code", "tool")]
+    if runs and runs[-1].failed:
+        result = view.events[runs[-1].end]
+        reason = f"the code of event {view.events[runs[-1].start].seq} failed, and nobody went on"
+        yield Left(last.role, last, reason, result if result.role == last.role else None)
 
 
 def _unanswered(view: TraceView, *, delivered: bool) -> Iterator[Left | str]:

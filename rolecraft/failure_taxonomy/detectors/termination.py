@@ -4,18 +4,21 @@ Three signs. (1) The header's goal is met (see `goals`) and some role goes on wi
 before: at least two steps of kinds that it had already done, none of them a check, and nobody
 from outside asked for more. Closing reports, hand-overs and last steps of others are no sign.
 (2) A message declared the work finished (importers mark it `data["farewell"]`) and code was
-executed afterwards. (3) A limit ended the run, and its last steps only repeated earlier ones.
+executed afterwards, or it was declared again and again. (3) A limit ended the run, and its last
+steps only repeated earlier ones. (4) A role was told that something cannot be done, and asked for
+it in the same words again and again.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, NO_STOP, Detector
 from rolecraft.failure_taxonomy.detectors.repetition import repeated_runs
 from rolecraft.failure_taxonomy.steps import Step, outermost
-from rolecraft.failure_taxonomy.view import TraceView, is_constraint, sounds_like_check
+from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView, is_constraint, sounds_like_check
 from rolecraft.trajectories.events import Event, FailureFinding
 
 MODE = "termination_unaware"
@@ -23,6 +26,19 @@ MOST_RESUMED = 1
 """How many steps of its old work a role may take after the goal is met: one is under way."""
 STALLED = 4
 """So many last steps without news, ended by a limit, are a stall."""
+FAREWELLS = 3
+"""So many farewells in a row: one ends the work, a second returns it."""
+COURTESY = 80
+"""What is said between farewells is work from so many characters on."""
+AGAIN = 2
+"""So many times the same is asked again of somebody who cannot do it: once may be for courtesy."""
+CANNOT = re.compile(
+    r"\b(?:I|we) (?:cannot|can't|can not|am unable to|are unable to|'m unable to)\b|"
+    r"\b(?:cannot|can't|unable to|impossible to) (?:proceed|continue|go on|do (?:this|that|it))\b|"
+    r"\b(?:is|it's) (?:impossible|not possible)\b|"
+    r"\bI (?:do not|don't) have (?:access|permission)\b",
+    re.IGNORECASE,
+)
 
 
 class TerminationUnaware(Detector):
@@ -34,7 +50,11 @@ class TerminationUnaware(Detector):
     def look(self, view: TraceView) -> list[FailureFinding]:
         steps = outermost(view.steps)
         found = (
-            self._after_goal(view, steps) or self._after_farewell(view, steps) or self._stall(view)
+            self._after_goal(view, steps)
+            or self._after_farewell(view, steps)
+            or self._farewells(view)
+            or self._stall(view)
+            or self._hopeless(view)
         )
         return [found or self._nothing_found(view)]
 
@@ -74,6 +94,64 @@ class TerminationUnaware(Detector):
             reason=f"event {view.events[end].seq} ended the work, and code was still executed",
         )
 
+    def _farewells(self, view: TraceView) -> FailureFinding | None:
+        """The work is declared finished several times, and nothing happens in between."""
+        said: list[Event] = []
+        for event in view.events:
+            outside = event.kind == "message" and event.role in OUTSIDE
+            if outside or event.kind in ("tool_call", "artifact", "tool_result"):
+                said.clear()
+            elif event.kind != "message":
+                continue
+            elif not event.data.get("farewell"):
+                if len(event.content) > COURTESY:
+                    said.clear()
+            else:
+                said.append(event)
+                if len(said) == FAREWELLS:
+                    return self.present(
+                        MODE,
+                        [said[1], *said],
+                        role=said[1].role,
+                        quote_of=said[1],
+                        reason=f"the work was declared finished {FAREWELLS} times in a row",
+                    )
+        return None
+
+    def _hopeless(self, view: TraceView) -> FailureFinding | None:
+        """The same request to somebody who has said that it cannot be done."""
+        asked: dict[tuple[str, bytes], list[Event]] = {}
+        refused: dict[tuple[str, bytes], Event] = {}
+        last: tuple[str, bytes] | None = None
+        for at, event in enumerate(view.events):
+            if event.kind in ("artifact", "tool_result", "reset", "truncate") or (
+                event.kind == "message" and event.role in OUTSIDE
+            ):
+                refused.clear()  # something is new: it may work now
+                asked.clear()
+            if event.kind != "message" or event.role not in view.team:
+                continue
+            if last is not None and event.role != last[0] and _refuses(event.content):
+                refused.setdefault(last, event)
+            last = event.role, view.texts[at]
+            if last not in refused or event.data.get("farewell"):
+                continue
+            again = asked.setdefault(last, [])
+            again.append(event)
+            if len(again) == AGAIN:
+                no = refused[last]
+                return self.present(
+                    MODE,
+                    [again[0], no, *again[1:]],
+                    role=event.role,
+                    quote_of=again[0],
+                    reason=(
+                        f"`{no.role}` had said at event {no.seq} that it cannot be done; "
+                        f"`{event.role}` asked for the same {AGAIN} times more"
+                    ),
+                )
+        return None
+
     def _stall(self, view: TraceView) -> FailureFinding | None:
         if view.stop_reason not in ("rounds", "limit"):
             return None
@@ -109,6 +187,11 @@ class TerminationUnaware(Detector):
                 f"`{view.stop_reason}` ended the run; nothing tells if the goal was out of reach",
             )
         return self.absent(MODE, "no role went on with its work after the goal was met")
+
+
+def _refuses(text: str) -> bool:
+    hints = ("not", "n't", "nable", "mpossible")
+    return any(hint in text for hint in hints) and CANNOT.search(text[:2000]) is not None
 
 
 def _resumed(view: TraceView, steps: list[Step], met: int, end: int) -> list[Step]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, NO_STOP, Detector
+from rolecraft.failure_taxonomy.detectors.ending import ending
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.trajectories.events import FailureFinding
 
@@ -30,8 +31,10 @@ class Delivery:
 class VerificationAbsent(Detector):
     """Decides `verification.absent` on traces that record `verify` and `stop` events.
 
-    A role, an action or a tool whose name speaks of checking may have checked without a `verify`
-    event: then the verdict is `unknown`.
+    A format that records actions and artifacts, but no checks as such, shows a check as an action
+    of such a name: there it can find the mode and not rule it out. A role, an action or a tool
+    whose name speaks of checking may have checked without a `verify` event: then the verdict is
+    `unknown`.
     """
 
     name = "detector.verification_absent"
@@ -41,9 +44,10 @@ class VerificationAbsent(Detector):
         return [self._judge(view)]
 
     def _judge(self, view: TraceView) -> FailureFinding:
-        if not view.records("verify"):
+        if not view.records("verify") and not view.records("action", "artifact"):
             return self.unknown(MODE, "the format does not record checks as such")
-        if view.stop is None:
+        end = ending(view)
+        if end is None:
             return self.unknown(MODE, NO_STOP)
         if not view.whole:
             return self.unknown(MODE, LOST)
@@ -53,7 +57,7 @@ class VerificationAbsent(Detector):
         open_ones = [delivery for delivery in deliveries if not delivery.checked]
         if not open_ones:
             return self.absent(MODE, "what was handed over was checked in its last form")
-        if not view.ended_by_team:
+        if view.stop is not None and not view.ended_by_team:
             return self.unknown(MODE, f"`{view.stop_reason}` ended the run before a check could be")
         if len(open_ones) < len(deliveries) and not view.goal.artifacts:
             return self.unknown(MODE, "some artifacts were checked; which ones count is not stated")
@@ -66,7 +70,7 @@ class VerificationAbsent(Detector):
         handed_over = view.events[last.at]
         return self.present(
             MODE,
-            [handed_over, view.stop],
+            [handed_over, end],
             role=handed_over.role,
             quote_of=handed_over,
             reason=f"nobody checked {_named(open_ones)}",

@@ -6,7 +6,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rolecraft.failure_taxonomy.detectors import PrematureEnd
-from rolecraft.failure_taxonomy.planting import Check, Make, Score, Script, Swap, Turn, Watched
+from rolecraft.failure_taxonomy.planting import (
+    Check,
+    Make,
+    Note,
+    Score,
+    Script,
+    Swap,
+    Turn,
+    Use,
+    Watched,
+)
+
+CHAT = {"format": "chat", "records": ["message", "tool_call", "tool_result"]}
 
 # --- something is open ----------------------------------------------------------------------------
 
@@ -82,6 +94,19 @@ def another_file_after_a_failed_check(draw: Any) -> Script:
         goal={"artifacts": goal},
         stop="finished",
     )
+
+
+def a_bare_farewell_to_an_error(draw: Any) -> Script:
+    """A chat without stops: the last code failed, and all that is said to it is TERMINATE."""
+    one, two = draw.role(), draw.role()
+    run = Use("run_python", {"code": draw.say()}, "exitcode: 1", ok=False)
+    farewell = Note("message", draw.one_of("TERMINATE", "Sorry. TERMINATE"), {"farewell": True})
+    turns = [
+        *draw.chatter(one, two),
+        Turn(one, does=[run], says=draw.say()),
+        Turn(two, does=[farewell]),
+    ]
+    return Script(turns, about=CHAT, stop=draw.one_of(None, "finished"))
 
 
 # --- nothing is open ------------------------------------------------------------------------------
@@ -257,7 +282,36 @@ def hidden_tests_failed(draw: Any) -> Script:
     return Script(turns, goal={"verify": "tests"}, watched=[hidden], stop="finished")
 
 
+def a_farewell_after_a_success(draw: Any) -> Script:
+    one, two = draw.role(), draw.role()
+    runs = [
+        Use("run_python", {"code": draw.say()}, "exitcode: 1", ok=False),
+        Use("run_python", {"code": draw.say()}, "exitcode: 0"),
+    ]
+    farewell = Note("message", "TERMINATE", {"farewell": True})
+    turns = [Turn(one, does=runs, says=draw.say()), Turn(two, does=[farewell])]
+    return Script(turns, about=CHAT, stop=None)
+
+
+def an_answer_after_a_failure(draw: Any) -> Script:
+    """The code failed; the answer was found without it."""
+    one, two = draw.role(), draw.role()
+    run = Use("run_python", {"code": draw.say()}, "exitcode: 1", ok=False)
+    farewell = Note("message", f"{draw.say()} So it is 12.\nTERMINATE", {"farewell": True})
+    turns = [Turn(one, does=[run], says=draw.say()), Turn(two, does=[farewell])]
+    return Script(turns, about=CHAT, stop=None)
+
+
+def a_chat_that_may_go_on(draw: Any) -> Script:
+    one, two = draw.role(), draw.role()
+    run = Use("run_python", {"code": draw.say()}, "exitcode: 1", ok=False)
+    farewell = Note("message", "TERMINATE", {"farewell": True})
+    turns = [Turn(one, does=[run], says=draw.say()), Turn(two, does=[farewell], says=draw.say())]
+    return Script(turns, about=CHAT, stop=None)
+
+
 POSITIVE = [
+    a_bare_farewell_to_an_error,
     a_file_is_missing,
     nobody_answers,
     ended_on_a_failed_check,
@@ -267,6 +321,9 @@ POSITIVE = [
     another_file_after_a_failed_check,
 ]
 NEGATIVE = [
+    a_farewell_after_a_success,
+    an_answer_after_a_failure,
+    a_chat_that_may_go_on,
     everything_is_there,
     cut_off_by_rounds,
     cut_off_otherwise,

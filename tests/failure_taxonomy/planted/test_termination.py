@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rolecraft.failure_taxonomy.detectors import TerminationUnaware
-from rolecraft.failure_taxonomy.planting import Check, Make, Score, Script, Turn, Watched
+from rolecraft.failure_taxonomy.planting import Check, Make, Note, Score, Script, Turn, Watched
 
 
 def _work(draw: Any, coder: str, tester: str, name: str, rounds: int) -> list[Turn]:
@@ -212,7 +212,79 @@ def another_target_passes(draw: Any) -> Script:
     return Script([*turns, *_work(draw, coder, tester, draw.file(), 3)], goal={"verify": "tests"})
 
 
+# --- chats whose importers mark farewells, and requests that cannot be met ------------------------
+
+
+def bye(draw: Any, role: str, says: str = "") -> Turn:
+    """A message that an importer marked as a farewell."""
+    text = f"{says}\nTERMINATE" if says else "TERMINATE"
+    return Turn(role, does=[Note("message", text, {"farewell": True})], says=draw.one_of("", " "))
+
+
+def farewells_without_end(draw: Any) -> Script:
+    one, two = draw.role(), draw.role()
+    turns = [Turn(one, says=draw.say()), Turn(two, says=draw.say())]
+    turns += [bye(draw, role) for role in [one, two] * draw.number(2, 4)]
+    return Script(turns, stop=draw.one_of("idle", "rounds", None))
+
+
+def asks_what_cannot_be_done(draw: Any) -> Script:
+    one, two = draw.role(), draw.role()
+    request = draw.say()
+    no = draw.one_of(
+        "I cannot proceed without the data.",
+        "Sorry, that is not possible here.",
+        "I don't have access to that file.",
+        "We are unable to do that.",
+    )
+    turns = []
+    for _ in range(draw.number(3, 6)):
+        turns += [Turn(one, "Ask", says=request, to=two), Turn(two, "Refuse", says=no, to=one)]
+    return Script(turns, stop=draw.one_of("idle", "rounds", None))
+
+
+def one_farewell_each(draw: Any) -> Script:
+    one, two = draw.role(), draw.role()
+    return Script([Turn(one, says=draw.say()), bye(draw, two, draw.say()), bye(draw, one)])
+
+
+def farewells_of_parts(draw: Any) -> Script:
+    """Each closes a part of the work, and work lies in between."""
+    one, two = draw.role(), draw.role()
+    turns = []
+    for _ in range(4):
+        work = [Turn(one, does=[draw.writing()], says=draw.say()), Turn(one, says=draw.say() * 3)]
+        turns += [draw.one_of(*work), bye(draw, two, draw.say())]
+    return Script(turns)
+
+
+def asks_again_with_what_was_missing(draw: Any) -> Script:
+    one, two = draw.role(), draw.role()
+    request = draw.say()
+    turns = []
+    for _ in range(3):
+        turns += [
+            Turn(one, "Ask", says=request, to=two),
+            Turn(two, "Refuse", says="I cannot proceed without the data.", to=one),
+            Turn(one, "Fetch", does=[draw.reading()], says=draw.say()),
+        ]
+    return Script(turns)
+
+
+def asks_for_something_else_instead(draw: Any) -> Script:
+    one, two = draw.role(), draw.role()
+    turns = []
+    for _ in range(4):
+        turns += [
+            Turn(one, "Ask", says=draw.say(), to=two),
+            Turn(two, "Refuse", says="I can't do that.", to=one),
+        ]
+    return Script(turns)
+
+
 POSITIVE = [
+    farewells_without_end,
+    asks_what_cannot_be_done,
     polish_after_the_tests_pass,
     polish_breaks_what_was_right,
     thanks_without_end,
@@ -221,6 +293,10 @@ POSITIVE = [
     stuck_in_a_loop_until_the_limit,
 ]
 NEGATIVE = [
+    one_farewell_each,
+    farewells_of_parts,
+    asks_again_with_what_was_missing,
+    asks_for_something_else_instead,
     ends_when_the_tests_pass,
     one_closing_report,
     everyone_says_goodbye_once,

@@ -6,7 +6,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rolecraft.failure_taxonomy.detectors import VerificationAbsent
-from rolecraft.failure_taxonomy.planting import Check, Make, Score, Script, Turn, Use, Watched
+from rolecraft.failure_taxonomy.planting import (
+    Check,
+    Make,
+    Note,
+    Score,
+    Script,
+    Turn,
+    Use,
+    Watched,
+)
 
 # --- nobody checked -------------------------------------------------------------------------------
 
@@ -180,7 +189,43 @@ def a_file_nobody_asked_for(draw: Any) -> Script:
     return Script([Turn(role, "Write", does=deeds, says=draw.say())], goal={"artifacts": [name]})
 
 
+# --- logs of others, which record no checks as such -----------------------------------------------
+
+LOG = {"format": "log", "records": ["action", "artifact", "message"]}
+
+
+def a_log_without_any_check(draw: Any) -> Script:
+    """Its actions have names, and none after the last version speaks of a check."""
+    one, two = draw.role(), draw.role()
+    farewell = Note("message", "TERMINATE", {"farewell": True})
+    turns = [
+        *draw.one_of([], [Turn(two, "ReviewPlan", says=draw.say())]),
+        Turn(one, "WriteCode", does=[Make(draw.file(), draw.say())], says=draw.say()),
+        Turn(two, "WriteManual", says=draw.say(), does=[Make(draw.file(), draw.say())]),
+        Turn(one, "Close", does=[farewell]),
+    ]
+    return Script(turns, about=LOG, stop=draw.one_of(None, "finished"))
+
+
+def a_log_with_a_review(draw: Any) -> Script:
+    one, two = draw.role(), draw.role()
+    action = draw.one_of("CodeReview", "TestErrorSummary", "RunTests")
+    turns = [
+        Turn(one, "WriteCode", does=[Make(draw.file(), draw.say())], says=draw.say()),
+        Turn(two, action, says=draw.say()),
+    ]
+    return Script(turns, about=LOG, stop="finished")
+
+
+def a_log_that_may_go_on(draw: Any) -> Script:
+    """No stop, and no farewell at its end."""
+    one = draw.role()
+    turns = [Turn(one, "WriteCode", does=[Make(draw.file(), draw.say())], says=draw.say())]
+    return Script(turns, about=LOG, stop=None)
+
+
 POSITIVE = [
+    a_log_without_any_check,
     no_check_at_all,
     changed_after_the_check,
     one_of_the_files_unchecked,
@@ -189,6 +234,8 @@ POSITIVE = [
     only_a_rule_was_watched,
 ]
 NEGATIVE = [
+    a_log_with_a_review,
+    a_log_that_may_go_on,
     checked_in_its_last_form,
     checked_by_its_author,
     a_check_without_result,
