@@ -116,11 +116,17 @@ async def _serve(desk: Desk, port: int, browser: bool, output: Output) -> None:
     output.say(f"{traces} to label; labels are kept in `{desk.folder}`.")
     output.say(f"Open {server.address}")
     output.note("The address holds the key to the page. Ctrl+C ends; nothing is lost.")
-    if browser:
-        import webbrowser
+    opener = None
+    try:
+        if browser:
+            import webbrowser
 
-        await asyncio.to_thread(webbrowser.open, server.address)
-    await server.serve()
+            opener = server.write_opener(desk.folder)
+            await asyncio.to_thread(webbrowser.open, opener.resolve().as_uri())
+        await server.serve()
+    finally:
+        if opener is not None:
+            opener.unlink(missing_ok=True)
 
 
 def _has_display() -> bool:

@@ -37,13 +37,13 @@ def started() -> Iterator[Any]:
     """`started(*arguments)`: the command as a process, and the address that it prints."""
     processes: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: object) -> tuple[subprocess.Popen[str], str]:
+    def start(*arguments: object, **env: str) -> tuple[subprocess.Popen[str], str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "rolecraft.cli", "label", *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={key: text for key, text in os.environ.items() if key != "DISPLAY"},
+            env={key: text for key, text in os.environ.items() if "DISPLAY" not in key} | env,
         )
         processes.append(process)
         assert process.stdout is not None
@@ -97,6 +97,25 @@ def test_a_page_is_served_until_it_is_interrupted_and_labels_stay(
     (row,) = read_labels(tmp_path / "exported" / "round-1.jsonl")
     assert row.annotator == "Ann"
     assert {row.verdict(mode) for mode in MODES} == {"absent"}
+
+
+def test_the_browser_is_opened_without_the_key_on_its_command_line(
+    run: Path, started: Any, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {told}\n')
+    browser.chmod(0o755)
+    process, address = started(run, DISPLAY=":0", BROWSER=str(browser))
+    asked = told.read_text().strip()
+    opener = Path(asked.removeprefix("file://"))
+    assert opener == tmp_path / "labels" / "open.html"
+    assert address.partition("token=")[2] in opener.read_text()
+    with visit(address):  # it answers, so all of the start is done
+        process.send_signal(signal.SIGINT)
+        process.wait()
+    assert not opener.exists()
 
 
 def test_a_page_that_is_killed_loses_nothing(run: Path, started: Any, tmp_path: Path) -> None:

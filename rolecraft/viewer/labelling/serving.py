@@ -6,7 +6,10 @@ else can be reached by it.
 
 from __future__ import annotations
 
+import html
+import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rolecraft.errors import MissingExtra, RolecraftError
@@ -56,6 +59,22 @@ class LabellingServer:
     @property
     def address(self) -> str:
         return f"http://{HOST}:{self.port}/?token={self.token}"
+
+    def write_opener(self, folder: Path) -> Path:
+        """A file for the browser that leads to the page; nobody else can read it.
+
+        A browser is told what to open on its command line, which every user of the machine sees:
+        the key must not stand there.
+        """
+        path = folder / "open.html"
+        folder.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(
+                '<!doctype html><meta http-equiv="refresh" content="0; url='
+                f'{html.escape(self.address)}"><title>Labelling</title>\n'
+            )
+        return path
 
     async def serve(self) -> None:
         """Answer until `stop` is called or the process is interrupted."""

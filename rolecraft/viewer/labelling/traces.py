@@ -75,7 +75,7 @@ class OpenTrace:
         }
 
     def index(self) -> dict[str, Any]:
-        """Of every event its number, role, kind and length: columns, since there may be many."""
+        """Of every event its number, role and kind: columns, since there may be many."""
         events = self.trajectory.events
         kinds = list(dict.fromkeys(event.kind for event in events))
         roles = list(dict.fromkeys(event.role for event in events))
@@ -88,7 +88,6 @@ class OpenTrace:
             "seq": [event.seq for event in events],
             "kind": [kind_at[event.kind] for event in events],
             "role": [role_at[event.role] for event in events],
-            "length": [len(event.content) for event in events],
         }
 
     def rows(self, start: int, count: int) -> list[dict[str, Any]]:

@@ -281,6 +281,19 @@ async def test_everything_can_be_done_with_keys(
     await expect(ann.page.locator("dialog")).to_contain_text("go to an event by its number")
 
 
+async def test_a_private_file_leads_the_browser_to_the_page(
+    visit: Any, server: Any, tmp_path: Path
+) -> None:
+    """The key must not stand on the browser's command line, which everybody can read."""
+    opener = server.write_opener(tmp_path / "labels")
+    assert opener.stat().st_mode & 0o077 == 0
+    somebody = await visit(server)
+    await somebody.page.context.clear_cookies()
+    await somebody.page.goto(opener.as_uri())
+    await expect(somebody.page.get_by_text("Who are you?")).to_be_visible()
+    assert server.token not in somebody.page.url
+
+
 async def test_a_quote_is_the_selected_text_of_one_event(
     visit: Any, server: Any, desk: Desk, trace: OpenTrace
 ) -> None:
