@@ -79,7 +79,7 @@ class Labels:
             annotator=str(line.get("annotator") or ""),
             findings=tuple(map(finding_from_dict, line["findings"])),
             decisive=None if blame is None else Blame(str(blame.get("role") or ""), _step(blame)),
-            outcome=line.get("outcome"),
+            outcome=_outcome(line),
             note=str(line.get("note") or ""),
         )
 
@@ -110,7 +110,7 @@ def finding_from_dict(row: Any) -> FailureFinding:
         mode,
         verdict,
         events=tuple(events),
-        confidence=row.get("confidence"),
+        confidence=_confidence(row),
         **{name: str(row.get(name) or "") for name in _FIELDS},
     )
 
@@ -132,6 +132,22 @@ def _mode(row: Mapping[str, Any]) -> str:
         if means != mode:
             raise ValueError(f"{code!r} in {system!r} is `{means}`, not {mode!r}")
     return get_mode(mode).id
+
+
+def _confidence(row: Mapping[str, Any]) -> float | None:
+    said = row.get("confidence")
+    if said is None:
+        return None
+    if isinstance(said, (int, float)) and not isinstance(said, bool) and 0 <= said <= 1:
+        return float(said)
+    raise ValueError(f"a `confidence` is a number from 0 to 1, not {said!r}")
+
+
+def _outcome(line: Mapping[str, Any]) -> bool | None:
+    said = line.get("outcome")
+    if said is None or isinstance(said, bool):
+        return said
+    raise ValueError(f"the `outcome` is true or false, whether the task was done, not {said!r}")
 
 
 def _step(blame: Mapping[str, Any]) -> int | None:

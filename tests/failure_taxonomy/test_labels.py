@@ -51,6 +51,11 @@ def test_a_mode_that_was_not_asked_about_has_no_verdict() -> None:
             '{"trace": "a", "findings": [{"mode": "reset", "verdict": "absent", "events": ["1"]}]}',
             "1",
         ),
+        (
+            '{"trace": "a", "findings": [{"mode": "reset", "verdict": "absent", "confidence": 7}]}',
+            "from 0 to 1, not 7",
+        ),
+        ('{"trace": "a", "findings": [], "outcome": "yes"}', "'yes'"),
         ("{", "line 2"),
     ],
 )  # fmt: skip
