@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rolecraft.failure_taxonomy import Report
     from rolecraft.failure_taxonomy.judging.asking import Asker
     from rolecraft.failure_taxonomy.judging.redaction import Redaction
-    from rolecraft.failure_taxonomy.judging.tally import Tally
     from rolecraft.models import Model
 
 PANEL = "The judge"
@@ -228,8 +227,3 @@ def reliability(reports: Sequence[Report]) -> list[str]:
         for note, number in notes.items()
     ]
     return said
-
-
-def cost(model: Model, tally: Tally) -> str:
-    """A line on what the judge's calls came to."""
-    return f"Judge {model.name}: {tally}"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._exits import CommandLineError, ExitCode
+from rolecraft.cli._campaigns import OutFile, check_out, told
+from rolecraft.cli._exits import ExitCode
 from rolecraft.cli._failures import coverage, failures_table, left_open
 from rolecraft.cli._judges import (
     PANEL,
@@ -28,7 +29,6 @@ from rolecraft.cli._judges import (
     Window,
     asker_of,
     cache_folder,
-    cost,
     need_judge,
     redaction_of,
     reliability,
@@ -56,16 +56,7 @@ def annotate(
             help="Model to ask about what the detectors leave open; without it, detectors only.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            dir_okay=False,
-            help="File for the labels, one JSON line a trace. With a judge, answers are kept "
-            "beside it: after a stop of any kind the same command goes on.",
-        ),
-    ] = None,
+    out: OutFile = None,
     cache: Cache = None,
     no_cache: NoCache = False,
     samples: Samples = 1,
@@ -144,21 +135,16 @@ def annotate(
             format=format,
             concurrency=concurrency,
         )
-        _check_out(campaign, paths)
+        check_out(out, paths)
         reports, broken = asyncio.run(_annotate(campaign, models, output, only_estimate=estimate))
         if estimate:
             return
         _summary(reports, broken, output)
         for line in reliability(reports):
             output.say(line)
-        unfinished = _told(campaign, len(reports), output)
+        unfinished = told(campaign, len(reports), output)
         if broken or unfinished:
             raise typer.Exit(ExitCode.INCOMPLETE if reports or unfinished else ExitCode.ERROR)
-
-
-def _check_out(campaign: Campaign, paths: list[Path]) -> None:
-    if campaign.out is not None and campaign.out.resolve() in {path.resolve() for path in paths}:
-        raise CommandLineError(f"`--out {campaign.out}` is one of the traces: name another file.")
 
 
 async def _annotate(
@@ -206,27 +192,6 @@ async def _estimate(campaign: Campaign, output: Output, *, only: bool) -> None:
             output.warn(f"{found.unreadable} could not be read.")
     else:
         output.note(str(found))
-
-
-def _told(campaign: Campaign, done: int, output: Output) -> bool:
-    """Say where the labels are, what they cost, and what is left to do; True if something is."""
-    if campaign.judge is not None:
-        output.say(cost(campaign.judge.model, campaign.tally))
-    if campaign.out is not None:
-        output.say(f"Labels of {done} {'trace' if done == 1 else 'traces'}: {campaign.out}")
-    again = ""
-    if campaign.judge is not None and campaign.judge.asker.cache is not None:
-        again = " The same command goes on, and pays for no answer twice."
-    if campaign.stopped:
-        left = f"{campaign.skipped} not looked at" if campaign.skipped else "none left out"
-        output.warn(f"Stopped, with {left}: {campaign.stopped}{again}")
-    if campaign.unanswered:
-        listed = ", ".join(campaign.unanswered[:3]) + (", …" if campaign.unanswered[3:] else "")
-        output.warn(
-            f"Calls failed to the end about {len(campaign.unanswered)}, so modes are unknown "
-            f"there: {listed}.{again}"
-        )
-    return bool(campaign.stopped or campaign.unanswered or campaign.refused)
 
 
 def _summary(reports: list[Report], broken: list[TraceError], output: Output) -> None:
