@@ -12,6 +12,7 @@ class ExitCode(IntEnum):
     ERROR = 1
     USAGE = 2
     INCOMPLETE = 3
+    GATE = 4
     INTERRUPTED = 130
 
 
@@ -21,6 +22,7 @@ EXIT_CODES: dict[ExitCode, str] = {
     ExitCode.USAGE: "the command line is wrong",
     ExitCode.INCOMPLETE: "it ran, but not everything succeeded (a limit was reached, some files "
     "could not be read, training fell short)",
+    ExitCode.GATE: "a check that was asked for did not hold (compare --fail-on-increase)",
     ExitCode.INTERRUPTED: "interrupted from the keyboard",
 }
 

@@ -11,6 +11,7 @@ from rolecraft.failure_taxonomy.codes import MAST_V3
 from rolecraft.failure_taxonomy.detectors import Diagnostic
 from rolecraft.failure_taxonomy.judging.opinion import Opinion
 from rolecraft.failure_taxonomy.modes import MODES
+from rolecraft.failure_taxonomy.remedies import Remedy, remedy_for
 from rolecraft.trajectories.events import FailureFinding
 
 
@@ -70,6 +71,11 @@ class Report:
         """The failures that were found."""
         return [finding for finding in self.findings if finding.verdict == "present"]
 
+    @property
+    def remedies(self) -> dict[str, Remedy]:
+        """What can be done about each mode that was found."""
+        return {finding.mode: remedy_for(finding.mode) for finding in self.present}
+
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data, with the fields of `rolecraft annotate --json`.
 
@@ -116,6 +122,10 @@ class Report:
             lines.append(f"  {finding.mode} ({MODES[finding.mode].name}){_where(finding)}")
             if finding.reason:
                 lines.append(f"    {finding.reason}")
+        lines += [
+            f"  against {mode}, edit the {', '.join(remedy.edit)}: {remedy.tactical}"
+            for mode, remedy in self.remedies.items()
+        ]
         if not self.present:
             verdict = "no failure found among the modes that were judged"
             lines.append(f"  {verdict if self.judged else 'nothing could be judged'}")

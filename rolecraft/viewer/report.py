@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rolecraft.failure_taxonomy.modes import MODES
+from rolecraft.failure_taxonomy.remedies import remedy_for
 from rolecraft.trajectories import FailureFinding, Trajectory, state_machines
 from rolecraft.trajectories.in_words import one_line
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
@@ -258,6 +260,7 @@ def _findings(findings: Sequence[FailureFinding], *, linked: bool = False) -> Ma
                 [
                     element("q", finding.quote) if finding.quote else None,
                     element("div", finding.reason, class_="quiet") if finding.reason else None,
+                    _remedy(finding.mode),
                 ]
             ),
             finding.source,
@@ -265,6 +268,14 @@ def _findings(findings: Sequence[FailureFinding], *, linked: bool = False) -> Ma
         for finding in present
     ]
     return table(["failure", "role", "events", "evidence", "found by"], rows)
+
+
+def _remedy(mode: str) -> Markup | None:
+    """What to do about a failure; None for a mode that nobody knows here."""
+    if mode not in MODES:
+        return None
+    remedy = remedy_for(mode)
+    return element("div", f"Edit the {', '.join(remedy.edit)}. {remedy.tactical}", class_="quiet")
 
 
 def _event(seq: int, *, linked: bool) -> Child:

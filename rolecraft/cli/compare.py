@@ -1,0 +1,146 @@
+"""`rolecraft compare`: two sets of runs, which failure modes changed, and whether it is chance."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rolecraft.cli._exits import CommandLineError, ExitCode
+from rolecraft.cli._options import Debug, Json, Mapping, Modes
+from rolecraft.cli._output import Output
+from rolecraft.cli.labels import passed_over
+from rolecraft.cli.report import Annotator, say_remedies
+
+if TYPE_CHECKING:
+    from rolecraft.errors import TraceError
+    from rolecraft.failure_taxonomy.comparison import Comparison
+    from rolecraft.failure_taxonomy.distribution import Count
+    from rolecraft.failure_taxonomy.labels import Labels
+
+
+def compare(
+    baseline: Annotated[
+        Path, typer.Argument(metavar="BASELINE", help="Labels, journals or logs; or a folder.")
+    ],
+    candidate: Annotated[
+        Path, typer.Argument(metavar="CANDIDATE", help="The same of what is new.")
+    ],
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            help="Test and correct for this mode only. Can be given several times.",
+        ),
+    ] = None,
+    fail_on_increase: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-increase",
+            help="Exit with 4 if a mode that is tested became significantly more frequent.",
+        ),
+    ] = False,
+    alpha: Annotated[
+        float,
+        typer.Option("--alpha", min=0.0, max=1.0, help="What counts as significant, after Holm."),
+    ] = 0.05,
+    paired: Annotated[
+        bool | None,
+        typer.Option(
+            "--paired/--unpaired",
+            help="Traces of one name are one task played twice; so they are, unless this is given, "
+            "if every trace has a partner.",
+        ),
+    ] = None,
+    annotator: Annotator = None,
+    mapping: Mapping = None,
+    modes: Modes = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compare the failures of two sets of runs; as a gate, fail if a mode became more frequent."""
+    from rolecraft.failure_taxonomy.comparison import compare as compared
+
+    with Output(json=json) as output:
+        broken: list[TraceError] = []
+        left = _labels(baseline, annotator, broken, output)
+        right = _labels(candidate, annotator, broken, output)
+        found = compared(left, right, modes=mode, paired=paired)
+        increased = found.increases(alpha)
+        line = found.to_dict()
+        line |= {"alpha": alpha, "increased": [row.mode for row in increased]}
+        output.result(line)
+        if not json:
+            _show(found, alpha, output)
+        if increased and not json:
+            say_remedies({row.mode: row.candidate.present for row in increased}, output)
+        if fail_on_increase and not found.tested:
+            raise CommandLineError(
+                "`--fail-on-increase` has nothing to go by: no mode was decided in both sets."
+            )
+        if fail_on_increase and increased:
+            raise typer.Exit(ExitCode.GATE)
+        if broken:
+            raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _labels(
+    path: Path, annotator: str | None, broken: list[TraceError], output: Output
+) -> list[Labels]:
+    from rolecraft.failure_taxonomy.distribution_input import labelled_traces
+
+    def warn(error: TraceError) -> None:
+        broken.append(error)
+        passed_over(error, output)
+
+    found = asyncio.run(labelled_traces(path, annotator=annotator, on_error=warn))
+    return [trace.labels for trace in found]
+
+
+def _show(found: Comparison, alpha: float, output: Output) -> None:
+    before, after = found.traces
+    how = "paired by name" if found.paired else "two independent sets"
+    output.say(
+        f"Baseline: {before} traces, labelled by {', '.join(found.judges[0])}. Candidate: {after} "
+        f"traces, labelled by {', '.join(found.judges[1])}; {how}."
+    )
+    if found.judges[0] != found.judges[1]:
+        output.warn("The two sets were labelled by different annotators: they may differ by that.")
+    for names, what in zip(found.unpaired, ("baseline", "candidate"), strict=True):
+        if names:
+            output.warn(f"Without a partner, {len(names)} of the {what}: left out of the tests.")
+    rows = [
+        [
+            row.mode,
+            _share(row.baseline),
+            _share(row.candidate),
+            "" if row.test is None else f"{row.test.p:.2g}",
+            "" if row.adjusted is None else f"{row.adjusted:.2g}",
+            f"{row.baseline.unknown}/{row.candidate.unknown}",
+        ]
+        for row in found.modes
+    ]
+    head = ["mode", "baseline", "candidate", "p", "Holm", "unknown"]
+    output.table("Failure modes; present, of those that are decided", head, rows, numeric=3)
+    tests = dict.fromkeys(row.test.test for row in found.modes if row.test is not None)
+    output.say(
+        f"{', '.join(tests) or 'No test: no mode was decided in both'}, two-sided; p-values "
+        f"corrected by Holm's procedure over {found.tested} modes; alpha {alpha:g}."
+    )
+    if found.failures is not None and found.failures_test is not None:
+        left, right = found.failures
+        output.say(
+            f"Failures a trace: {left:.2f} and {right:.2f}, p = {found.failures_test.p:.3g} "
+            f"({found.failures_test.test}, {found.failures_test.n} pairs that differ)."
+        )
+    for row in found.modes:
+        if row.significant(alpha) and row.change in ("more", "fewer"):
+            style = "red" if row.change == "more" else "green"
+            output.say(f"{row.mode}: significantly {row.change}.", style=style)
+
+
+def _share(count: Count) -> str:
+    return f"{count.present} of {count.judged}" if count.judged else "not judged"

@@ -1,0 +1,132 @@
+"""`rolecraft report`: failures over many traces, as tables and as a web page with plots."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rolecraft.cli._exits import ExitCode
+from rolecraft.cli._options import Debug, Json, Mapping, Modes
+from rolecraft.cli._output import Output
+from rolecraft.cli.labels import passed_over
+from rolecraft.errors import UnknownName
+
+if TYPE_CHECKING:
+    from rolecraft.errors import TraceError
+    from rolecraft.failure_taxonomy.distribution import Distribution
+
+Annotator = Annotated[
+    str | None,
+    typer.Option(
+        "--annotator", metavar="NAME", help="Of several annotators, take the labels of NAME."
+    ),
+]
+
+
+def report(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="Labels files, journals, logs, or folders of them. Traces without labels are "
+            "looked at by the detectors.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write a web page too."),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="WHAT",
+            help="Group by system, model, scenario, format, folder or annotator.",
+        ),
+    ] = "system",
+    annotator: Annotator = None,
+    mapping: Mapping = None,
+    modes: Modes = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say how often each failure mode occurs in many traces, where, and what to do about it."""
+    from rolecraft.failure_taxonomy.distribution import distribution
+    from rolecraft.failure_taxonomy.distribution_input import GROUPINGS, labelled_traces
+
+    with Output(json=json, makes=out is not None) as output:
+        if by not in GROUPINGS:
+            raise UnknownName("Grouping", by, GROUPINGS)
+        broken: list[TraceError] = []
+
+        def warn(error: TraceError) -> None:
+            broken.append(error)
+            passed_over(error, output)
+
+        traces = asyncio.run(labelled_traces(paths, annotator=annotator, on_error=warn))
+        found = distribution(traces, by=by)
+        output.result(found.to_dict())
+        if not json:
+            _show(found, output)
+        if out is not None:
+            from rolecraft.viewer.failures import failures_page
+            from rolecraft.viewer.page import write_page
+
+            names = ", ".join(str(error.path) for error in broken)
+            notes = [f"Not in here, as they could not be read: {names}."] if broken else []
+            write_page(out, failures_page(found, notes=notes))
+            output.say(f"Wrote `{out}`.")
+        if broken:
+            raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _show(found: Distribution, output: Output) -> None:
+    from rolecraft.failure_taxonomy.codes import MAST_V3
+    from rolecraft.viewer.failures import judged_sentence
+
+    output.say(judged_sentence(found))
+    rows = [
+        [
+            MAST_V3.code(mode),
+            mode,
+            f"{count.present} of {count.judged}" if count.judged else "not judged",
+            "" if count.rate is None else f"{count.rate:.0%}",
+            f"{count.unknown_share:.0%}",
+        ]
+        for mode, count in found.whole.modes.items()
+    ]
+    title = f"Modes; codes of {MAST_V3.name}"
+    output.table(title, ["code", "mode", "present", "rate", "unknown"], rows, numeric=3)
+    if len(found.groups) > 1:
+        rows = [
+            [
+                group.name,
+                str(group.traces),
+                *(str(n) for n in group.categories.values()),
+                f"{group.unknown_share:.0%}",
+            ]
+            for group in found.groups
+        ]
+        head = [found.by, "traces", *map(str, found.whole.categories), "unknown"]
+        output.table(f"Failures by {found.by}", head, rows, numeric=len(head) - 1)
+    say_remedies({m: c.present for m, c in found.whole.modes.items() if c.present}, output)
+
+
+def say_remedies(present: dict[str, int], output: Output, *, most: int = 5) -> None:
+    """What to edit about the most frequent modes."""
+    from rolecraft.failure_taxonomy.remedies import remedy_for
+
+    order = sorted(present, key=lambda mode: -present[mode])
+    if not order:
+        return
+    output.say("What to do, the most frequent first:")
+    for mode in order[:most]:
+        remedy = remedy_for(mode)
+        output.say(f"  {mode}: edit {', '.join(remedy.edit)}. {remedy.tactical}")
+        parts = f" ({', '.join(remedy.parts)})" if remedy.parts else ""
+        output.say(f"    Structure: {remedy.structural}{parts}", style="dim")
+    if len(order) > most:
+        output.say(f"  … and {len(order) - most} more modes.", style="dim")

@@ -1,0 +1,225 @@
+"""Two sets of runs compared: which failure modes are more or less frequent, and is it chance?
+
+For each mode an exact test of its counts: McNemar's where the same traces were played in both
+sets (paired by name), Fisher's otherwise. The number of failures a trace is compared by Wilcoxon's
+signed-rank test where there are pairs. P-values of the modes are corrected by Holm's procedure
+over all modes that were tested. Invariant: a trace in which a mode was not decided takes no part
+in the test of that mode, and is counted as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rolecraft.errors import UsageError
+from rolecraft.failure_taxonomy.agreement.matching import match
+from rolecraft.failure_taxonomy.distribution import Count
+from rolecraft.failure_taxonomy.labels import Labels
+from rolecraft.failure_taxonomy.modes import MODES, get_mode
+from rolecraft.failure_taxonomy.significance import (
+    Significance,
+    fisher_exact,
+    holm,
+    mcnemar_exact,
+    wilcoxon_signed_rank,
+)
+
+Change = Literal["more", "fewer", "same", "unknown"]
+
+
+@dataclass(slots=True)
+class ModeChange:
+    """One mode in both sets. `test` is None where no trace (or pair) has it decided in both."""
+
+    mode: str
+    baseline: Count
+    candidate: Count
+    test: Significance | None = None
+    adjusted: float | None = None
+    """The p-value after Holm's correction."""
+    only_baseline: int = 0
+    """Pairs in which it is present in the baseline only."""
+    only_candidate: int = 0
+    pairs: int = 0
+    """Pairs in which both are decided."""
+
+    @property
+    def change(self) -> Change:
+        """What happened to its frequency, significant or not."""
+        if self.test is None:
+            return "unknown"
+        if self.pairs:
+            before, after = self.only_baseline, self.only_candidate
+            return "more" if after > before else "fewer" if after < before else "same"
+        left, right = self.baseline.rate or 0.0, self.candidate.rate or 0.0
+        return "more" if right > left else "fewer" if right < left else "same"
+
+    def significant(self, alpha: float) -> bool:
+        """True if the corrected p-value is at most `alpha`."""
+        return self.adjusted is not None and self.adjusted <= alpha
+
+    def to_dict(self) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "mode": self.mode,
+            "baseline": self.baseline.to_dict(),
+            "candidate": self.candidate.to_dict(),
+            "change": self.change,
+        }
+        if self.test is not None:
+            row |= {"test": self.test.test, "n": self.test.n, "p": self.test.p}
+            row["p_holm"] = self.adjusted
+        if self.pairs:
+            row["pairs"] = self.pairs
+            row["only_baseline"], row["only_candidate"] = self.only_baseline, self.only_candidate
+        return row
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Two sets of runs compared."""
+
+    traces: tuple[int, int]
+    paired: bool
+    modes: list[ModeChange]
+    tested: int
+    """How many modes the correction is over."""
+    failures: tuple[float, float] | None = None
+    """Mean number of failures a pair, over the modes that were decided in both."""
+    failures_test: Significance | None = None
+    judges: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    unpaired: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
+    """Traces of each set that have no partner, and are left out of paired tests."""
+
+    def increases(self, alpha: float = 0.05) -> list[ModeChange]:
+        """The modes that became significantly more frequent."""
+        return [row for row in self.modes if row.change == "more" and row.significant(alpha)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data: the line of `rolecraft compare --json`."""
+        line: dict[str, Any] = {
+            "traces": {"baseline": self.traces[0], "candidate": self.traces[1]},
+            "paired": self.paired,
+            "judged_by": {"baseline": list(self.judges[0]), "candidate": list(self.judges[1])},
+            "correction": f"Holm over {self.tested} modes",
+            "modes": [row.to_dict() for row in self.modes],
+        }
+        if self.failures is not None and self.failures_test is not None:
+            line["failures"] = {
+                "baseline": self.failures[0],
+                "candidate": self.failures[1],
+                "test": self.failures_test.test,
+                "n": self.failures_test.n,
+                "p": self.failures_test.p,
+            }
+        if any(self.unpaired):
+            line["unpaired"] = {"baseline": self.unpaired[0], "candidate": self.unpaired[1]}
+        return line
+
+
+def compare(
+    baseline: Sequence[Labels],
+    candidate: Sequence[Labels],
+    *,
+    modes: Iterable[str] | None = None,
+    paired: bool | None = None,
+) -> Comparison:
+    """Compare two sets of labels.
+
+    `modes` are those that are tested, and over which is corrected; all of them unless given.
+    `paired` says whether traces of one name are the same task played twice; without it they are
+    if every trace has a partner of its name. Raises `UsageError` for an empty set, and where pairs
+    are asked for and there are none; `UnknownName` for a mode that there is not.
+    """
+    if not baseline or not candidate:
+        raise UsageError("A comparison wants traces on both sides.")
+    wanted = list(MODES) if modes is None else [get_mode(mode).id for mode in modes]
+    matches = match([row.trace for row in baseline], [row.trace for row in candidate])
+    if paired is None:
+        paired = not matches.gold_only and not matches.predicted_only
+    elif paired and not matches.pairs:
+        raise UsageError(
+            "Pairs were asked for, and no trace of the one set has the name of one of the other: "
+            f"{baseline[0].trace!r} and {candidate[0].trace!r}, for instance."
+        )
+    rows = [ModeChange(mode, _count(baseline, mode), _count(candidate, mode)) for mode in wanted]
+    result = Comparison(
+        (len(baseline), len(candidate)),
+        paired,
+        rows,
+        0,
+        judges=(_judges(baseline), _judges(candidate)),
+    )
+    if paired:
+        by_name = {row.trace: row for row in baseline}, {row.trace: row for row in candidate}
+        pairs = [(by_name[0][left], by_name[1][right]) for left, right in matches.pairs.items()]
+        result.unpaired = (matches.gold_only, matches.predicted_only)
+        for row in rows:
+            _test_pairs(row, pairs)
+        _test_failures(result, pairs, wanted)
+    else:
+        for row in rows:
+            _test_sets(row)
+    tested = [row for row in rows if row.test is not None]
+    result.tested = len(tested)
+    corrected = holm([row.test.p for row in tested if row.test is not None])
+    for row, adjusted in zip(tested, corrected, strict=True):
+        row.adjusted = adjusted
+    return result
+
+
+def _count(labels: Sequence[Labels], mode: str) -> Count:
+    count = Count()
+    for row in labels:
+        verdict = row.verdict(mode) or "unknown"
+        setattr(count, verdict, getattr(count, verdict) + 1)
+    return count
+
+
+def _judges(labels: Sequence[Labels]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.annotator or "unnamed" for row in labels))
+
+
+def _test_pairs(row: ModeChange, pairs: Sequence[tuple[Labels, Labels]]) -> None:
+    decided = [
+        (before == "present", after == "present")
+        for before, after in ((a.verdict(row.mode), b.verdict(row.mode)) for a, b in pairs)
+        if before in ("present", "absent") and after in ("present", "absent")
+    ]
+    row.pairs = len(decided)
+    row.only_baseline = sum(before and not after for before, after in decided)
+    row.only_candidate = sum(after and not before for before, after in decided)
+    if decided:
+        row.test = mcnemar_exact(row.only_baseline, row.only_candidate)
+
+
+def _test_sets(row: ModeChange) -> None:
+    before, after = row.baseline, row.candidate
+    if before.judged and after.judged:
+        row.test = fisher_exact((before.present, before.absent), (after.present, after.absent))
+
+
+def _test_failures(
+    result: Comparison, pairs: Sequence[tuple[Labels, Labels]], modes: Sequence[str]
+) -> None:
+    """The number of failures of each pair, over the modes that both have decided."""
+    counts: list[tuple[int, int]] = []
+    for before, after in pairs:
+        decided = [
+            (before.verdict(mode), after.verdict(mode))
+            for mode in modes
+            if before.verdict(mode) in ("present", "absent")
+            and after.verdict(mode) in ("present", "absent")
+        ]
+        if decided:
+            counts.append(
+                (
+                    sum(left == "present" for left, _ in decided),
+                    sum(right == "present" for _, right in decided),
+                )
+            )
+    if counts:
+        means = [sum(pair[side] for pair in counts) / len(counts) for side in (0, 1)]
+        result.failures = (means[0], means[1])
+        result.failures_test = wilcoxon_signed_rank(after - before for before, after in counts)

@@ -1,0 +1,119 @@
+"""`rolecraft report` and `rolecraft compare`: tables, a page, and a gate for CI."""
+
+from __future__ import annotations
+
+import pytest
+
+from rolecraft.cli._exits import ExitCode
+from rolecraft.failure_taxonomy.labels import Labels, write_labels
+from rolecraft.trajectories import Event, FailureFinding, Trajectory
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Writes a folder with a labels file: a verdict a trace for `repetition`."""
+
+    def write(folder, signs, annotator="judge:x"):
+        words = {"+": "present", "-": "absent", "?": "unknown"}
+        rows = [
+            Labels(
+                trace=f"{folder}/{number}.jsonl",
+                annotator=annotator,
+                findings=(FailureFinding("repetition", words[sign]),),
+            )
+            for number, sign in enumerate(signs)
+        ]
+        (tmp_path / folder).mkdir()
+        write_labels(rows, tmp_path / folder / "labels.jsonl")
+        return tmp_path / folder
+
+    return write
+
+
+def test_a_report_says_what_was_judged_and_what_to_do(cli, make, tmp_path):
+    result = cli("report", make("runs", "++-?"), "--out", tmp_path / "out" / "report.html")
+    assert result.code == ExitCode.OK
+    assert "4 traces, labelled by judge:x (4)" in result.out
+    assert "2 of 3" in result.out
+    assert "edit stop rule" in result.out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "2 of 3" in page
+
+
+def test_a_report_as_json_has_all_counts(cli, make):
+    (line,) = cli("report", make("runs", "++-?"), "--json", "--by", "annotator").lines
+    assert line["traces"] == 4
+    assert line["judged_by"] == {"judge:x": 4}
+    counts = {"present": 2, "absent": 1, "unknown": 1, "rate": 2 / 3}
+    assert line["modes"]["repetition"] == counts
+    assert line["groups"]["judge:x"]["modes"]["repetition"] == counts
+    assert line["modes"]["reset"]["rate"] is None
+
+
+def test_a_grouping_that_there_is_not_is_one_line(cli, make):
+    result = cli("report", make("runs", "+"), "--by", "colour")
+    assert result.code == ExitCode.ERROR
+    assert "`system`" in result.err
+
+
+def test_a_file_that_cannot_be_read_is_said_and_the_rest_reported(cli, make, tmp_path):
+    folder = make("runs", "+")
+    (folder / "broken.json").write_text("{}")
+    result = cli("report", folder, "--out", tmp_path / "r.html")
+    assert result.code == ExitCode.INCOMPLETE
+    assert "broken.json" in result.err
+    page = (tmp_path / "r.html").read_text()
+    assert "could not be read" in page
+    assert "broken.json" in page
+
+
+def test_a_gate_fails_only_on_a_significant_increase(cli, make):
+    calm, wild, mild = make("a", "-" * 8), make("b", "+" * 8), make("c", "+" + "-" * 7)
+    gate = ("--fail-on-increase", "--mode", "repetition")
+    result = cli("compare", calm, wild, *gate)
+    assert result.code == ExitCode.GATE == 4
+    assert "repetition: significantly more" in result.out
+    assert "edit stop rule" in result.out
+    assert cli("compare", calm, mild, *gate).code == ExitCode.OK
+    assert cli("compare", wild, calm, *gate).code == ExitCode.OK
+    assert cli("compare", calm, wild).code == ExitCode.OK
+    assert cli("compare", calm, wild, *gate, "--alpha", "0.001").code == ExitCode.OK
+
+
+def test_a_gate_that_nothing_was_judged_for_does_not_pass(cli, make):
+    """Nobody looked: that must not read as no increase."""
+    result = cli("compare", make("a", "????"), make("b", "++++"), "--fail-on-increase")
+    assert result.code == ExitCode.USAGE
+    assert "no mode was decided in both" in result.err
+
+
+def test_a_comparison_says_how_it_was_made(cli, make):
+    result = cli("compare", make("a", "----?"), make("b", "++-++", annotator="judge:y"))
+    assert "paired by name" in result.out
+    assert "exact McNemar test, two-sided" in result.out
+    assert "corrected by Holm's procedure over 1 modes; alpha 0.05" in " ".join(result.out.split())
+    assert "labelled by different annotators" in result.err
+    assert "1/0" in result.out
+
+
+def test_a_comparison_as_json_has_all_numbers(cli, make):
+    (line,) = cli("compare", make("a", "----"), make("b", "++++++"), "--json").lines
+    assert line["paired"] is False
+    row = next(row for row in line["modes"] if row["mode"] == "repetition")
+    assert row["test"] == "Fisher's exact test"
+    assert row["p"] == pytest.approx(2 / 420)
+    assert row["p_holm"] == row["p"]
+    assert line["increased"] == ["repetition"]
+
+
+def test_journals_are_compared_through_the_detectors(cli, tmp_path):
+    for folder, ends in (("a", "finished"), ("b", "idle")):
+        events = [Event("message", role="ann", content="hi"), Event("stop", data={"reason": ends})]
+        for seq, event in enumerate(events):
+            event.seq = seq
+        about = {"roles": [{"name": "ann"}]}
+        Trajectory("run", about, events).save(tmp_path / folder / "run.jsonl")
+    result = cli("compare", tmp_path / "a", tmp_path / "b")
+    assert result.code == ExitCode.OK
+    assert "rolecraft detectors" in result.out
