@@ -35,7 +35,7 @@ def _marked(name: str) -> Format:
     known = SEGMENTERS[name]
 
     def recognises(text: str) -> bool:
-        return known.mark.search(text) is not None
+        return known.fits(text)
 
     return _format(name, f"{known.description} (text)", recognises, known.segment)
 

@@ -33,23 +33,28 @@ class Segmenter:
 
     name: str
     description: str
-    mark: re.Pattern[str]
-    """What stands in the first part of such a log."""
     segment: Callable[[str], Log]
+    marks: tuple[re.Pattern[str], ...]
+    """What stands, all of it, in the first part of such a log."""
+
+    def fits(self, text: str) -> bool:
+        """True for a text that is such a log by its marks."""
+        return all(mark.search(text) for mark in self.marks)
 
 
+_ALL = {
+    hyperagent: "a HyperAgent log",
+    chatdev: "a ChatDev log",
+    openmanus: "an OpenManus log",
+    metagpt: "a MetaGPT log",
+    ag2_console: "what AG2 prints",
+    autogen: "what AutoGen prints",
+    appworld: "a log of AppWorld agents",
+    ag2_dump: "an AG2 chat as text",
+}
 SEGMENTERS: Mapping[str, Segmenter] = {
-    made.name: made
-    for made in (
-        Segmenter(hyperagent.NAME, "a HyperAgent log", hyperagent.MARK, hyperagent.segment),
-        Segmenter(chatdev.NAME, "a ChatDev log", chatdev.MARK, chatdev.segment),
-        Segmenter(openmanus.NAME, "an OpenManus log", openmanus.MARK, openmanus.segment),
-        Segmenter(metagpt.NAME, "a MetaGPT log", metagpt.MARK, metagpt.segment),
-        Segmenter(ag2_console.NAME, "what AG2 prints", ag2_console.MARK, ag2_console.segment),
-        Segmenter(autogen.NAME, "what AutoGen prints", autogen.MARK, autogen.segment),
-        Segmenter(appworld.NAME, "a log of AppWorld agents", appworld.MARK, appworld.segment),
-        Segmenter(ag2_dump.NAME, "an AG2 chat as text", ag2_dump.MARK, ag2_dump.segment),
-    )
+    module.NAME: Segmenter(module.NAME, description, module.segment, module.MARKS)
+    for module, description in _ALL.items()
 }
 """The segmenters by name, in the order in which a text is tried."""
 
@@ -65,7 +70,7 @@ def segment(text: str, system: str = "") -> tuple[Log, str]:
         if log.events:
             return log, stated.name
     for known in SEGMENTERS.values():
-        if known is not stated and known.mark.search(text):
+        if known is not stated and known.fits(text):
             log = known.segment(text)
             if log.events:
                 return log, known.name

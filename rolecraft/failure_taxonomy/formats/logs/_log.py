@@ -151,5 +151,5 @@ def blocks(log: Log, head: re.Pattern[str]) -> list[tuple[int, int, re.Match[str
         for at in range(log.first, log.end)
         if (match := head.fullmatch(lines[at].rstrip("\r")))
     ]
-    ends = [at for at, _ in found[1:]] + [log.end]
+    ends = [*(at for at, _ in found), log.end][1:]
     return [(at, end, match) for (at, match), end in zip(found, ends, strict=True)]

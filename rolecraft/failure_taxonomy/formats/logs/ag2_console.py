@@ -18,7 +18,10 @@ from rolecraft.failure_taxonomy.formats.logs._log import Log, blocks
 from rolecraft.failure_taxonomy.formats.logs._loguru import COLOUR
 
 NAME = "ag2_console"
-MARK = re.compile(r"^(?:\x1b\[\d+m)?[\w .-]{1,60} \(to [\w .-]{1,60}\):(?:\x1b\[0m)?\r?$", re.M)
+MARKS = (
+    re.compile(r"^(?:\x1b\[\d+m)?[\w .-]{1,60} \(to [\w .-]{1,60}\):(?:\x1b\[0m)?\r?$", re.M),
+    re.compile(r"^-{80}\r?$", re.M),
+)
 
 _HEAD = re.compile(r"(?P<from>[\w .-]{1,60}) \(to (?P<to>[\w .-]{1,60})\):\s*")
 _RULE = re.compile(r"-{80}\s*$")

@@ -19,7 +19,7 @@ from rolecraft.failure_taxonomy.formats.ag2 import RECORDS, turn_events
 from rolecraft.failure_taxonomy.formats.logs._log import Log
 
 NAME = "ag2_dump"
-MARK = re.compile(r"^[ \t]*(?:\{['\"]content['\"]:|content:[^\n]*$)", re.MULTILINE)
+MARKS = (re.compile(r"^[ \t]*(?:\{['\"]content['\"]:|content:[^\n]*$)", re.MULTILINE),)
 
 _DICT = re.compile(r"\{['\"]content['\"]:")
 _CONTENT = re.compile(r"(?P<indent>[ \t]*)(?:- )?content:(?P<rest>.*)")
@@ -85,7 +85,7 @@ def _listing(log: Log, first: int, end: int) -> Iterator[tuple[dict[str, Any], i
         if match and (width is None or len(match["indent"]) == width):
             width = len(match["indent"])
             starts.append((at, match["rest"]))
-    stops = [at for at, _ in starts[1:]] + [end]
+    stops = [*(at for at, _ in starts), end][1:]
     for (start, rest), stop in zip(starts, stops, strict=True):
         message: dict[str, Any] = {}
         body: list[str] = []

@@ -3,7 +3,7 @@
 Each part begins with a line of its own, however deep it is indented:
 
 - `Response from Supervisor Agent` is code that is executed: a `tool_call`, whose `tool_result` is
-  the next `Code Execution Output` at that depth. Without one it is a message.
+  the `Code Execution Output` that follows at the same depth. Without one it is a message.
 - `Message to Spotify Agent` and `Reply from Spotify Agent` are messages between the two.
 - `Response from send_message API` is the result of the supervisor's call.
 - The task stands between the banner (`**** Task 1/1 (id) ****`) and the first part.
@@ -20,7 +20,9 @@ from rolecraft.messages import USER
 from rolecraft.trajectories.events import Event
 
 NAME = "appworld"
-MARK = re.compile(r"^[ \t]*(?:Response from [\w ]+ Agent|Code Execution Output)[ \t]*\r?$", re.M)
+MARKS = (
+    re.compile(r"^[ \t]*(?:Response from [\w ]+ Agent|Code Execution Output)[ \t]*\r?$", re.M),
+)
 
 _HEAD = re.compile(
     r"(?P<indent>[ \t]*)(?:"
@@ -45,7 +47,7 @@ def segment(text: str) -> Log:
     if not found:
         return log
     _task(log, found[0][0])
-    reader = _Reader(log, ["output" if match["output"] else "" for _, _, match in found])
+    reader = _Reader(log, _executed([match for _, _, match in found]))
     for number, (first, end, match) in enumerate(found):
         reader.part(number, first, _until_taken(log, first, end), match)
     return log
@@ -70,19 +72,32 @@ def _task(log: Log, first: int) -> None:
     log.skip_before(first)
 
 
+def _executed(heads: list[re.Match[str]]) -> dict[int, int]:
+    """For each output the response whose code it is of: the last one before it, as deep."""
+    last: dict[int, int] = {}
+    outputs: dict[int, int] = {}
+    for number, match in enumerate(heads):
+        depth = len(match["indent"].expandtabs())
+        if match["by"]:
+            last[depth] = number
+        elif match["output"] and depth in last:
+            outputs[number] = last.pop(depth)
+    return outputs
+
+
 def _agent(name: str) -> str:
     """`spotify` and `Spotify` are one agent."""
     return name[:1].upper() + name[1:]
 
 
 class _Reader:
-    def __init__(self, log: Log, kinds: list[str]) -> None:
+    def __init__(self, log: Log, outputs: dict[int, int]) -> None:
         self.log = log
-        self.kinds = kinds
+        self.outputs = outputs
+        self.executed = frozenset(outputs.values())
         self.loop: list[str] = []
         """The agents whose loops were entered and not left."""
-        self.open: list[Event] = []
-        """Calls without an output, the last one first to get it."""
+        self.calls: dict[int, Event] = {}
 
     def part(self, number: int, first: int, end: int, match: re.Match[str]) -> None:
         log = self.log
@@ -92,7 +107,7 @@ class _Reader:
         if match["by"]:
             self._response(number, _agent(match["by"]), body, first, end)
         elif match["output"] or match["api"]:
-            call = self.open.pop() if self.open else None
+            call = self.calls.get(self.outputs.get(number, -1))
             role = call.role if call else ""
             tool = call.data["tool"] if call else match["api"] or "code"
             ok = "Traceback (most recent call last)" not in body and "Execution failed" not in body
@@ -111,9 +126,9 @@ class _Reader:
             self._message(_agent(match["to"]), body, first, end)
 
     def _response(self, number: int, role: str, body: str, first: int, end: int) -> None:
-        if self.kinds[number + 1 : number + 2] == ["output"] or "```" in body:
+        if number in self.executed:
             data = {"tool": "code", "arguments": {"code": body}}
-            self.open.append(self.log.add("tool_call", role, first, end, "", data=data))
+            self.calls[number] = self.log.add("tool_call", role, first, end, "", data=data)
         else:
             self.log.add("message", role, first, end, body, to=(self._partner(role),))
 

@@ -24,7 +24,7 @@ from rolecraft.messages import USER
 from rolecraft.trajectories.events import Event
 
 NAME = "autogen"
-MARK = re.compile(r"^-{10} [\w (),.-]{1,80} -{10}\r?$", re.MULTILINE)
+MARKS = (re.compile(r"^-{10} [\w (),.-]{1,80} -{10}\r?$", re.MULTILINE),)
 
 _HEAD = re.compile(
     r"-{10} (?:(?P<kind>[A-Z]\w+) \((?P<of>[^()]+)\)|(?P<who>[^()]{1,80}?)) -{10}\s*"

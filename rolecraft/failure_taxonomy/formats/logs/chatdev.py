@@ -26,8 +26,10 @@ from rolecraft.messages import ALL
 from rolecraft.trajectories.events import Artifact, Event, Usage
 
 NAME = "chatdev"
-MARK = re.compile(
-    r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z]+\] (?:[\w .-]{1,60}: )?\*\*\S", re.MULTILINE
+MARKS = (
+    re.compile(
+        r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z]+\] (?:[\w .-]{1,60}: )?\*\*\S", re.MULTILINE
+    ),
 )
 
 _HEAD = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<level>[A-Z]+)\] ?(?P<rest>.*)")

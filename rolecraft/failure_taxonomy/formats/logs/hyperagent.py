@@ -27,7 +27,7 @@ from rolecraft.messages import ALL
 from rolecraft.trajectories.events import Event
 
 NAME = "hyperagent"
-MARK = re.compile(r"^[ \t]*(?:\S+ \S+ - )?HyperAgent_\S* - [A-Z]+ - ", re.MULTILINE)
+MARKS = (re.compile(r"^[ \t]*(?:\S+ \S+ - )?HyperAgent_\S* - [A-Z]+ - ", re.MULTILINE),)
 
 _HEAD = re.compile(
     r"(?P<indent>[ \t]*)(?:\S+ \S+ - )?HyperAgent_\S* - (?P<level>[A-Z]+) - (?P<rest>.*)"

@@ -22,10 +22,12 @@ from rolecraft.failure_taxonomy.formats.logs._loguru import HEAD
 from rolecraft.messages import ALL, USER
 
 NAME = "metagpt"
-MARK = re.compile(
-    r"^=== MetaGPT Agent Communication Log|\| metagpt\.[\w.]+:\w+:\d+ ?- "
-    r"|:_act:\d+ - \w+\([\w ]+\):",
-    re.MULTILINE,
+MARKS = (
+    re.compile(
+        r"^=== MetaGPT Agent Communication Log|\| metagpt\.[\w.]+:\w+:\d+ ?- "
+        r"|:_act:\d+ - \w+\([\w ]+\):",
+        re.MULTILINE,
+    ),
 )
 
 _ACT = re.compile(r"(?P<name>[^():]{1,80})\((?P<profile>[^()]*)\): to do (?P<todo>.+)")
@@ -79,11 +81,14 @@ def _acted(log: Log, first: int, end: int, act: re.Match[str]) -> None:
 
 
 def _printed(log: Log, first: int, end: int) -> None:
-    """Text that follows another line of the log: of the role that acted last."""
+    """Text that follows another line of the log: of the role that acted last, if one has."""
     if not log.lines.text(first, end).strip():
         return
     act = next((event for event in reversed(log.events) if event.kind == "action"), None)
-    log.add("message", act.role if act else "", first, end, cause=act)
+    if act is None:
+        log.skip("header", first, end)
+    else:
+        log.add("message", act.role, first, end, cause=act)
 
 
 def _after(log: Log, first: int, end: int, head: str) -> str:

@@ -19,7 +19,7 @@ from rolecraft.failure_taxonomy.formats.logs._loguru import COLOUR, HEAD
 from rolecraft.trajectories.events import Event
 
 NAME = "openmanus"
-MARK = re.compile(r"\| app\.(?:agent|flow|tool|llm)[\w.]*:\w+:\d+ ?- ", re.MULTILINE)
+MARKS = (re.compile(r"\| app\.(?:agent|flow|tool|llm)[\w.]*:\w+:\d+ ?- ", re.MULTILINE),)
 
 _THOUGHTS = re.compile(r"\W*(?P<who>[\w -]{1,40}?)'s thoughts:\s?(?P<rest>.*)")
 _TOOLS = re.compile(r"\W*Tools being prepared: (?P<names>\[.*\])")

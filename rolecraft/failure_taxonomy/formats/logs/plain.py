@@ -84,7 +84,7 @@ def segment(text: str) -> Log:
     log = Log(text, {"message"})
     lines = [line.rstrip("\r") for line in log.lines.lines[: log.end]]
     turns = [turn for turn in _turns(lines, strict=False) if turn.at >= log.first]
-    ends = [turn.at for turn in turns[1:]] + [len(lines)]
+    ends = [*(turn.at for turn in turns), len(lines)][1:]
     for turn, end in zip(turns, ends, strict=True):
         while end > turn.at + 1 and not lines[end - 1].strip():
             end -= 1
