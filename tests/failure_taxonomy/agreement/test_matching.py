@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rolecraft.failure_taxonomy.agreement import match
 
@@ -53,3 +55,22 @@ def test_ids_of_two_files_are_told_apart() -> None:
 def test_nothing_matches_nothing() -> None:
     assert match([], ["a"]).predicted_only == ["a"]
     assert match(["a"], []).gold_only == ["a"]
+
+
+PATHS = st.lists(
+    st.lists(st.sampled_from(["a", "b", "1.json", "2.json", "x#1"]), min_size=1, max_size=3).map(
+        "/".join
+    ),
+    max_size=8,
+)
+
+
+@given(PATHS, PATHS)
+def test_no_trace_is_taken_twice_and_none_is_lost(gold: list[str], predicted: list[str]) -> None:
+    found = match(gold, predicted)
+    assert len(set(found.pairs.values())) == len(found.pairs)
+    assert {*found.pairs, *found.gold_only} == set(gold)
+    assert {*found.pairs.values(), *found.predicted_only} == set(predicted)
+    assert all(found.pairs[name] == name for name in set(gold) & set(predicted))
+    turned = match(predicted, gold)
+    assert {(b, a) for a, b in turned.pairs.items()} == set(found.pairs.items())
