@@ -18,11 +18,14 @@ from rolecraft.cli._exits import EXIT_CODES, ExitCode, of_error
 from rolecraft.cli._options import DEBUG, Debug
 from rolecraft.cli.agreement import agreement
 from rolecraft.cli.annotate import annotate
+from rolecraft.cli.blame import blame
+from rolecraft.cli.compare import compare
 from rolecraft.cli.demo import demo
 from rolecraft.cli.label import label
 from rolecraft.cli.labels import labels
 from rolecraft.cli.new import new
 from rolecraft.cli.replay import replay
+from rolecraft.cli.report import report
 from rolecraft.cli.run import run
 from rolecraft.cli.show import show
 from rolecraft.cli.train import train
@@ -76,7 +79,21 @@ app = typer.Typer(
     epilog="Exit codes: " + "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items()),
 )
 
-for command in (demo, new, run, replay, annotate, label, labels, agreement, show, train):
+for command in (
+    demo,
+    new,
+    run,
+    replay,
+    annotate,
+    blame,
+    label,
+    labels,
+    agreement,
+    report,
+    compare,
+    show,
+    train,
+):
     app.command()(command)
 
 
