@@ -61,7 +61,8 @@ def _verdict(sheet: Sheet, mode: str) -> str | None:
 def compare_all(desk: Desk, annotator: str) -> dict[str, Any]:
     """Agreement over the traces that this annotator has compared and at least two have finished.
 
-    A row of `rounds` for the blind round, and one for each later round that two have finished.
+    A row of `rounds` for the blind round, and one for each later round that anybody has finished;
+    of who made none then, the labels of the round before count.
     """
     keys = [key for key in desk.traces if desk.has_looked(annotator, key)]
     latest = {key: desk.others(key) for key in keys}
@@ -78,7 +79,8 @@ def _round(desk: Desk, keys: list[str], number: int) -> dict[str, Any] | None:
     labels = [
         labels_of(desk, name, key, sheet)
         for key in keys
-        for name, sheet in desk.others(key, in_round=number).items()
+        for name in desk.annotators
+        if (sheet := _standing(desk, name, key, number)) is not None
     ]
     traces = by_trace(labels)
     several = [rows for rows in traces.values() if len(rows) > 1]
@@ -115,6 +117,12 @@ def _round(desk: Desk, keys: list[str], number: int) -> dict[str, Any] | None:
             for mode in MODES
         ],
     }
+
+
+def _standing(desk: Desk, name: str, key: str, number: int) -> Sheet | None:
+    """What somebody says after round `number`: who made none then still says what they said."""
+    sheets = (desk.finished(name, key, in_round=at) for at in range(number, 0, -1))
+    return next((sheet for sheet in sheets if sheet is not None), None)
 
 
 def _summary(desk: Desk, key: str, sheets: dict[str, Sheet]) -> dict[str, Any]:

@@ -277,6 +277,21 @@ def test_agreement_is_that_of_the_agreement_command(desk: Desk, key: str) -> Non
     assert said["traces"][0]["disagreements"] == ["mode/task_spec"]
 
 
+def test_after_a_second_round_who_made_none_still_says_the_same(desk: Desk, key: str) -> None:
+    label_all(desk, "Ann", key, {"repetition": PRESENT})
+    label_all(desk, "Ben", key, {})
+    for name in ("Ann", "Ben"):
+        desk.reveal(name, key)
+    desk.begin_next("Ben", key)
+    desk.edit("Ben", key, "mode/repetition", PRESENT, base=0, in_round=2)
+    assert [row["round"] for row in compare_all(desk, "Ann")["rounds"]] == [1]
+    desk.finish("Ben", key)
+    first, second = compare_all(desk, "Ann")["rounds"]
+    assert (first["round"], second["round"]) == (1, 2)
+    assert second["pooled"] == 1.0
+    assert first["pooled"] < 1.0
+
+
 def test_three_annotators_are_compared_by_fleiss(desk: Desk, key: str) -> None:
     for name in ("Ann", "Ben", "Cara"):
         label_all(desk, name, key, {"repetition": PRESENT} if name != "Cara" else {})
