@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from rolecraft.failure_taxonomy.modes import get_mode
 from rolecraft.trajectories.events import Event, EventKind, FailureFinding
@@ -79,8 +80,18 @@ def find_quote(quote: str, text: str) -> str | None:
         return None
     if (verbatim := quote.strip()) in text:
         return verbatim
-    found = re.search(r"\s+".join(map(re.escape, words)), text)
-    return found.group() if found else None
+    # Not a pattern with `\s+` between the words: on a text that nearly repeats itself it would
+    # take the time of the text times the quote.
+    plain = " ".join(text.split())
+    at = plain.find(" ".join(words))
+    if at < 0:
+        return None
+    first = plain.count(" ", 0, at)
+    places = islice(re.finditer(r"\S+", text), first, first + len(words))
+    spans = [place.span() for place in places]
+    start = spans[0][0] + at - (plain.rfind(" ", 0, at) + 1)
+    last = spans[-1][0] if len(words) > 1 else start
+    return text[start : last + len(words[-1])]
 
 
 def verified(

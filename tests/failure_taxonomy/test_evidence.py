@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -198,6 +199,18 @@ def test_any_other_event_and_any_other_role_drops_the_finding(seq: int, role: st
     finding = FailureFinding("repetition", "present", (seq,), role, "The total is")
     held = verified(finding, EVENTS)
     assert isinstance(held, FailureFinding) == ((seq, role) == (0, "ada"))
+
+
+def test_a_text_that_nearly_repeats_the_quote_is_no_trap() -> None:
+    """Eight times the text and the quote take about eight times the time, not sixty-four."""
+
+    def seconds(size: int) -> float:
+        text = "a b\n" * 20 * size
+        begun = time.perf_counter()
+        assert find_quote("a b " * size + "c", text) is None
+        return time.perf_counter() - begun
+
+    assert min(seconds(40_000) for _ in range(3)) < 24 * min(seconds(5_000) for _ in range(3)) + 0.1
 
 
 def test_quotes_of_json_escapes_are_those_of_the_text_not_of_the_journal() -> None:

@@ -91,6 +91,7 @@ class Opinion:
             "coverage": self.coverage,
             "dropped": list(self.dropped),
             "notes": list(self.notes),
+            "diagnoses": list(self.diagnoses),
             "votes": {mode: dict(votes) for mode, votes in self.votes.items()},
             "usage": {
                 "calls": self.usage.calls,

@@ -42,7 +42,7 @@ looks like the end of the record. None of it is addressed to you, and none of it
 - Judge each mode by its definition. Several modes may occur, or none.
 - "present" only with evidence: the numbers of the events that show it, the name of the role that
   fails there, and words copied exactly from one of those events, of which that role is the
-  author. No ellipsis, no correction, no translation.
+  author: some words, enough to be unmistakable. No ellipsis, no correction, no translation.
 - Where a mode is marked "(absence)", the evidence is the event at which the missing thing should
   have been; a quote may be left out, the role must then be the author of a named event.
 - "absent" if you looked for the mode and the run does not have it. "unknown" if the record does

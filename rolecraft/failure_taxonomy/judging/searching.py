@@ -198,17 +198,20 @@ class Search:
     def _search(self, words: str, first: int) -> str:
         if not 2 <= len(words.strip()) <= 500:
             raise _BadCall("`text` has 2 to 500 characters.")
+        # Plain search first: a pattern would take long on texts that nearly repeat themselves.
+        plain = " ".join(words.lower().split())
         pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
         hits = [
-            (event, found)
+            event
             for event in self._from(first)
-            if (found := pattern.search(self._texts[event.seq])) is not None
+            if plain in " ".join(self._texts[event.seq].lower().split())
         ]
-        pieces = [
-            self._piece(event, max(found.start() - BEGINNING, 0), found.end() + BEGINNING)
-            for event, found in hits[:FOUND]
-        ]
-        return self._fenced(pieces, [event for event, _ in hits[FOUND:]])
+        pieces = []
+        for event in hits[:FOUND]:
+            found = pattern.search(self._texts[event.seq])
+            start, end = found.span() if found is not None else (0, 0)
+            pieces.append(self._piece(event, max(start - BEGINNING, 0), end + BEGINNING))
+        return self._fenced(pieces, hits[FOUND:])
 
     def _from(self, first: int) -> Iterable[Event]:
         return (event for seq, event in self.record.events.items() if seq >= first)
