@@ -297,6 +297,16 @@ class Score:
         seen = self.found + len(self.invented)
         return self.found / seen if seen else 1.0
 
+    @property
+    def recall_interval(self) -> tuple[float, float]:
+        """Where the recall lies with 95 % confidence, if runs were drawn independently."""
+        return wilson(self.found, self.planted)
+
+    @property
+    def false_positives_interval(self) -> tuple[float, float]:
+        """Where the share of false positives lies with 95 % confidence."""
+        return wilson(len(self.invented), self.clean)
+
     def add(
         self, detector: Detector, mode: str, trajectory: Trajectory, *, planted: bool, name: str
     ) -> None:
@@ -312,3 +322,17 @@ class Score:
             self.clean += 1
             if seen:
                 self.invented.append(name)
+
+
+def wilson(hits: int, total: int, *, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's score interval of a share (E. B. Wilson, 1927); `z` 1.96 is 95 % confidence.
+
+    It stays within 0 and 1 and has a width also where no run, or every run, is a hit. Nothing is
+    known of a share of no runs: then it is (0, 1).
+    """
+    if total == 0:
+        return 0.0, 1.0
+    share, spread = hits / total, z * z / total
+    middle = (share + spread / 2) / (1 + spread)
+    half = z / (1 + spread) * ((share * (1 - share) + spread / 4) / total) ** 0.5
+    return max(0.0, middle - half), min(1.0, middle + half)
