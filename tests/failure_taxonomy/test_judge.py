@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rolecraft.errors import (
+    BadModelResponse,
     LimitReached,
     ModelUnavailable,
     RealModelForbidden,
@@ -287,6 +288,14 @@ async def test_a_judge_without_an_answer_never_means_clean(
     assert {finding.verdict for finding in opinion.findings} == {"unknown"}
     assert all(finding.reason for finding in opinion.findings)
     assert opinion.coverage == 0.0
+
+
+async def test_a_question_too_long_for_the_model_names_the_way_out(talk: Trajectory) -> None:
+    error = BadModelResponse("This model's maximum context length is 8192 tokens.")
+    opinion = await Judge(ScriptedModel([error])).judge(talk, modes=["reset"])
+    assert opinion.findings[0].reason.endswith(
+        "A smaller `window` (`--window`) makes questions shorter."
+    )
 
 
 async def test_what_is_set_up_wrongly_is_an_error_and_no_opinion(talk: Trajectory) -> None:

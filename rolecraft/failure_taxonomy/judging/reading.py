@@ -6,6 +6,7 @@ a model's text about a trace's text, so it stands inside the fence and can never
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -114,7 +115,7 @@ class Reader:
             completion = await conversation.ask(Message(question))
         except (ModelUnavailable, BadModelResponse) as error:
             self.reading.usage = self.reading.usage + (error.usage or Usage(calls=0))
-            return no_answer(asked, f"the model gave no answer: {error}")
+            return no_answer(asked, f"the model gave no answer: {error}{_hint(str(error))}")
         self.reading.usage = self.reading.usage + completion.usage
         answer = read_answer(completion, marker=marker, asked=asked, source=self.source)
         if answer.usable:
@@ -162,3 +163,11 @@ class Reader:
             self.reading.rows[mode] = with_search(
                 mode, self.reading.rows[mode], found, complete=complete
             )
+
+
+def _hint(error: str) -> str:
+    """What to do about a question that was too long for the model."""
+    too_long = re.search(
+        r"context|too long|too large|too many (input )?tokens", error, re.IGNORECASE
+    )
+    return " A smaller `window` (`--window`) makes questions shorter." if too_long else ""
