@@ -44,12 +44,12 @@ def match(gold: Iterable[str], predicted: Iterable[str]) -> Matches:
 def _pair(
     golds: list[str], preds: list[str], pairs: dict[str, str], keys: Mapping[str, str]
 ) -> None:
-    """Pair what is left and has the same key, where no other name on its side has that key."""
-    taken = set(pairs.values())
+    """Pair names with the same key, where no other name on its side has that key.
+
+    A pair that was made by a longer key has the same shorter ones, so no name is taken twice.
+    """
     ours, theirs = _unique(golds, keys), _unique(preds, keys)
-    for by, name in ours.items():
-        if name not in pairs and by in theirs and theirs[by] not in taken:
-            pairs[name] = theirs[by]
+    pairs.update({ours[key]: theirs[key] for key in ours.keys() & theirs.keys()})
 
 
 def _unique(names: Iterable[str], keys: Mapping[str, str]) -> dict[str, str]:

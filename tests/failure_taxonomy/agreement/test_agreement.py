@@ -84,6 +84,17 @@ def test_the_two_verification_modes_are_also_one_question(says: Says) -> None:
     assert row.counts == Counts(tp=1, tn=1, open_present=1, fn=1)
 
 
+def test_the_merged_row_has_intervals_of_its_own(says: Says) -> None:
+    """Which of the two it is, is always wrong; that it is one of them, always right."""
+    gold = [says("ada", f"{i}", verification__absent="+", verification__weak="-") for i in range(9)]
+    said = [says("bot", f"{i}", verification__absent="-", verification__weak="+") for i in range(9)]
+    found = agreement(gold, said, resamples=20)
+    assert found.verification is not None
+    assert found.verification.intervals["recall"] == (1, 1)
+    assert found.verification.intervals_open_as_no["recall"] == (1, 1)
+    assert found.rows["verification.absent"].intervals["recall"] == (0, 0)
+
+
 def test_an_interval_is_by_trace_and_not_by_cell() -> None:
     """14 modes that all say the same give no more than one: the pooled interval stays as wide."""
     draw = random.Random(5)
