@@ -6,8 +6,9 @@ Each part begins with a line of its own, however deep it is indented:
   the `Code Execution Output` that follows at the same depth. Without one it is a message.
 - `Message to Spotify Agent` and `Reply from Spotify Agent` are messages between the two.
 - `Response from send_message API` is the result of the supervisor's call.
-- The task stands between the banner (`**** Task 1/1 (id) ****`) and the first part.
-- What the benchmark says about the outcome (from `Overall Stats` on) goes to the labels.
+- The task stands below the banner (`**** Task 1/1 (id) ****`); what stands below a further banner
+  is a message of the user.
+- What the benchmark says about the outcome (`Overall Stats`, up to the next banner) is a label.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _HEAD = re.compile(
     r"|(?P<enter>Entering|Exiting) (?P<loop>[\w ]+?) Agent message loop"
     r"|(?P<output>Code Execution Output)"
     r"|Response from (?P<api>\w+) API"
+    r"|(?P<banner>\*{5,}\s*Task \d+/\d+.*\*{5,})"
     r")[ \t]*\r?"
 )
 _BANNER = re.compile(r"[ \t]*\*{5,}\s*Task \d+/\d+.*\*{5,}\s*")
@@ -44,9 +46,9 @@ def segment(text: str) -> Log:
     log = Log(text, {"action", "message", "tool_call", "tool_result"})
     _labels(log)
     found = [block for block in blocks(log, _HEAD) if log.lines.is_free(block[0])]
-    if not found:
+    if all(match["banner"] for _, _, match in found):
         return log
-    _task(log, found[0][0])
+    log.skip_before(found[0][0])
     reader = _Reader(log, _executed([match for _, _, match in found]))
     for number, (first, end, match) in enumerate(found):
         reader.part(number, first, _until_taken(log, first, end), match)
@@ -54,22 +56,24 @@ def segment(text: str) -> Log:
 
 
 def _labels(log: Log) -> None:
+    """Take what the benchmark says about the outcome, up to the next task."""
     lines = log.lines.lines
-    first = next((at for at, line in enumerate(lines) if _OUTCOME.match(line)), len(lines))
-    if first < len(lines):
-        log.labels["evaluation"] = log.skip("labels", first, len(lines))
+    at, said = 0, []
+    while at < len(lines):
+        if not _OUTCOME.match(lines[at]):
+            at += 1
+            continue
+        end = at + 1
+        while end < len(lines) and not _BANNER.fullmatch(lines[end].rstrip("\r")):
+            end += 1
+        said.append(log.skip("labels", at, end))
+        at = end
+    if said:
+        log.labels["evaluation"] = "\n".join(said)
 
 
 def _until_taken(log: Log, first: int, end: int) -> int:
     return next((at for at in range(first + 1, end) if not log.lines.is_free(at)), end)
-
-
-def _task(log: Log, first: int) -> None:
-    lines = log.lines.lines
-    banner = next((at for at in range(first) if _BANNER.fullmatch(lines[at])), None)
-    if banner is not None:
-        log.task = log.lines.text(banner + 1, first).strip()
-    log.skip_before(first)
 
 
 def _executed(heads: list[re.Match[str]]) -> dict[int, int]:
@@ -104,7 +108,9 @@ class _Reader:
         body = textwrap.dedent(log.lines.text(first + 1, end)).strip("\n")
         while end > first + 1 and not log.lines.lines[end - 1].strip():
             end -= 1
-        if match["by"]:
+        if match["banner"]:
+            self._task(body, first, end)
+        elif match["by"]:
             self._response(number, _agent(match["by"]), body, first, end)
         elif match["output"] or match["api"]:
             call = self.calls.get(self.outputs.get(number, -1))
@@ -124,6 +130,14 @@ class _Reader:
             log.add("message", _agent(match["reply"]), first, end, body, to=(_SUPERVISOR,))
         else:
             self._message(_agent(match["to"]), body, first, end)
+
+    def _task(self, body: str, first: int, end: int) -> None:
+        """The first task is the header's; that of a further run is a word of the user."""
+        if not self.log.events and not self.log.task:
+            self.log.task = body.strip()
+            self.log.skip("header", first, end)
+        else:
+            self.log.add("message", USER, first, end, body)
 
     def _response(self, number: int, role: str, body: str, first: int, end: int) -> None:
         if number in self.executed:

@@ -55,6 +55,9 @@ _CHAT_WORDS = frozenset(
     {"user", "assistant", "system", "human", "ai", "bot", "agent", "tool", "function"}
 )
 _USERS = frozenset({"user", "human", "customer"})
+_SIGNS = frozenset(":]>→")
+"""A line that begins a turn has one of them."""
+_NO_HEAD = frozenset(" \t")
 _FENCE = re.compile(r"[ \t]*```")
 
 
@@ -118,6 +121,8 @@ def _turns(lines: list[str], *, strict: bool) -> list[_Turn]:
 
 
 def _turn(at: int, line: str) -> _Turn | None:
+    if line[:1] in _NO_HEAD or not _SIGNS.intersection(line):
+        return None
     match = _HEAD.match(line)
     if match is None:
         return None
