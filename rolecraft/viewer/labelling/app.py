@@ -13,7 +13,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
@@ -231,17 +231,20 @@ class _Page:
 
     # --- export -------------------------------------------------------------------------------
 
-    def exports(self) -> Answer:
+    def exports(self, annotator: str) -> Answer:
         return [
             {"name": name, "lines": text.count("\n") - name.endswith(".csv")}
-            for name, text in exports(self.desk).items()
+            for name, text in exports(self.desk, seen_by=annotator).items()
         ]
 
     async def export(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        text = (await run_in_threadpool(exports, self.desk)).get(name)
+        name, who = request.path_params["name"], request.query_params.get("annotator", "")
+        try:
+            text = (await run_in_threadpool(exports, self.desk, seen_by=who)).get(name)
+        except RolecraftError as error:
+            return _json({"error": str(error)}, 400)
         if text is None:
-            return JSONResponse({"error": f"There is no file {name!r} to export."}, 404)
+            return _json({"error": f"There is no file {name!r} to export."}, 404)
         return Response(
             text.encode("utf-8", "backslashreplace"),
             media_type="text/csv" if name.endswith(".csv") else "application/x-ndjson",

@@ -19,24 +19,27 @@ GOLD = "gold"
 """The annotator of adjudicated labels."""
 
 
-def exports(desk: Desk) -> dict[str, str]:
+def exports(desk: Desk, *, seen_by: str | None = None) -> dict[str, str]:
     """The text of each file by its name.
+
+    `seen_by` names an annotator, who gets others' labels of the traces only that they have
+    compared.
 
     `round-1.jsonl` has the blind labels of everyone, `round-2.jsonl` those after the discussion;
     `round-1.NAME.jsonl` those of one annotator, NAME as in the folder; `gold.jsonl` what was
     adjudicated; `labels.csv` all of them, a row a trace and annotator and round.
     """
     files: dict[str, list[Labels]] = {}
-    for annotator, number, _, labels in _finished(desk):
+    for annotator, number, _, labels in _finished(desk, seen_by):
         for name in (f"round-{number}.jsonl", f"round-{number}.{desk.file_of(annotator)}"):
             files.setdefault(name, []).append(labels)
-    if gold := _gold(desk):
+    if gold := _gold(desk, seen_by):
         files["gold.jsonl"] = gold
     written = {
         name: "".join(json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in rows)
         for name, rows in sorted(files.items())
     }
-    return written | {"labels.csv": _table(desk)}
+    return written | {"labels.csv": _table(desk, seen_by)}
 
 
 def export_folder(desk: Desk, folder: Path | str) -> list[Path]:
@@ -92,9 +95,11 @@ def gold_labels(desk: Desk, key: str) -> Labels | None:
     )
 
 
-def _finished(desk: Desk) -> Iterator[tuple[str, int, Sheet, Labels]]:
+def _finished(desk: Desk, seen_by: str | None) -> Iterator[tuple[str, int, Sheet, Labels]]:
     for annotator in desk.annotators:
         for key in desk.traces:
+            if annotator != seen_by and not _may_see(desk, seen_by, key):
+                continue
             latest = desk.sheet(annotator, key).round
             for number in range(1, latest + 1):
                 sheet = desk.finished(annotator, key, in_round=number)
@@ -102,18 +107,22 @@ def _finished(desk: Desk) -> Iterator[tuple[str, int, Sheet, Labels]]:
                     yield annotator, number, sheet, labels_of(desk, annotator, key, sheet)
 
 
-def _gold(desk: Desk) -> list[Labels]:
-    decided = (gold_labels(desk, key) for key in desk.traces)
+def _may_see(desk: Desk, seen_by: str | None, key: str) -> bool:
+    return seen_by is None or desk.has_looked(seen_by, key)
+
+
+def _gold(desk: Desk, seen_by: str | None) -> list[Labels]:
+    decided = (gold_labels(desk, key) for key in desk.traces if _may_see(desk, seen_by, key))
     return [labels for labels in decided if labels is not None]
 
 
-def _table(desk: Desk) -> str:
+def _table(desk: Desk, seen_by: str | None) -> str:
     """The wide table of labels, with the round, whether suggestions were seen, and the note."""
     rows = [
         (labels, str(number), str(int(bool(sheet.saw))))
-        for _, number, sheet, labels in _finished(desk)
+        for _, number, sheet, labels in _finished(desk, seen_by)
     ]
-    rows += [(labels, "", "") for labels in _gold(desk)]
+    rows += [(labels, "", "") for labels in _gold(desk, seen_by)]
     rows.sort(key=lambda row: (row[0].trace, row[1] == "", row[1]))
     header, cells = wide_table(labels for labels, _, _ in rows)
     return csv_text(

@@ -103,6 +103,20 @@ def test_the_table_has_a_row_for_each_and_no_formula(labelled: Desk) -> None:
     assert set(MODES) <= rows[0].keys()
 
 
+def test_an_annotator_gets_others_labels_of_compared_traces_only(
+    labelled: Desk, trace: OpenTrace
+) -> None:
+    assert list(exports(labelled, seen_by="Ben")) == [
+        "round-1.Ben.jsonl",
+        "round-1.jsonl",
+        "labels.csv",
+    ]
+    assert "Ann" not in str(exports(labelled, seen_by="Ben"))
+    assert exports(labelled, seen_by="Ann") == exports(labelled)
+    labelled.reveal("Ben", trace.key)
+    assert exports(labelled, seen_by="Ben") == exports(labelled)
+
+
 async def test_who_saw_suggestions_is_told(trace: OpenTrace, tmp_path: Path) -> None:
     report = await annotate(trace.name)
     suggestion = Labels.from_dict(report.to_dict())

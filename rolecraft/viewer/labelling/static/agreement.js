@@ -40,17 +40,17 @@ function round({ round: number, traces, annotators, method, pooled, rows }) {
         el("td", { class: "num", title: row.kappa === null ? "not defined: both always say the same" : null }, row.kappa === null ? "–" : row.kappa.toFixed(2))))))));
 }
 
-export async function exporting(view) {
+export async function exporting(view, annotator) {
   let files;
   try {
-    files = await get("exports");
+    files = await get("exports", { annotator });
   } catch (error) {
     return alertUser(error.message);
   }
   return fill(view, el("div", { class: "page narrow" },
     el("h1", {}, "Export"),
-    el("p", {}, "Finished rounds only. The ", el("code", {}, ".jsonl"), " files are labels as ", el("code", {}, "rolecraft agreement"), " reads them; ", el("code", {}, "labels.csv"), " has a row for each trace and annotator and a column for each mode."),
+    el("p", {}, "Finished rounds only, and of others the traces that you have compared; ", el("code", {}, "rolecraft label … --export"), " writes everybody's. The ", el("code", {}, ".jsonl"), " files are labels as ", el("code", {}, "rolecraft agreement"), " reads them; ", el("code", {}, "labels.csv"), " has a row for each trace and annotator and a column for each mode."),
     el("ul", { class: "exports" }, files.map((file) => el("li", {},
-      el("a", { href: `/export/${encodeURIComponent(file.name)}`, download: file.name }, file.name),
+      el("a", { href: `/export/${encodeURIComponent(file.name)}?${new URLSearchParams({ annotator })}`, download: file.name }, file.name),
       el("span", { class: "quiet" }, ` ${count(file.lines, "row")}`))))));
 }

@@ -57,7 +57,7 @@ async function show() {
       open: (trace) => go(`#/trace/${trace}`),
     });
   } else if (where === "agreement") await agreement(view, page.annotator, { compare: (trace) => go(`#/compare/${trace}`) });
-  else if (where === "export") await exporting(view);
+  else if (where === "export") await exporting(view, page.annotator);
   else await open(key, where);
   showTop(where, key);
   return undefined;
