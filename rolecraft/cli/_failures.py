@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -80,3 +80,20 @@ def failures_table(report: Report, output: Output) -> None:
 def _events(events: tuple[int, ...]) -> str:
     shown = ", ".join(map(str, events[:4])) + (f", … ({len(events)})" if len(events) > 4 else "")
     return f"{'event' if len(events) == 1 else 'events'} {shown}"
+
+
+def say_remedies(present: Mapping[str, int], output: Output, *, most: int = 3) -> None:
+    """What to edit about the most frequent modes."""
+    from rolecraft.failure_taxonomy.remedies import remedy_for
+
+    order = sorted(present, key=lambda mode: -present[mode])
+    if not order:
+        return
+    output.say("What to do, the most frequent first:")
+    for mode in order[:most]:
+        remedy = remedy_for(mode)
+        output.say(f"  {mode}: edit {', '.join(remedy.edit)}. {remedy.tactical}")
+        parts = f" ({', '.join(remedy.parts)})" if remedy.parts else ""
+        output.say(f"    Structure: {remedy.structural}{parts}", style="dim")
+    if len(order) > most:
+        output.say(f"  … and {len(order) - most} more modes.", style="dim")

@@ -10,7 +10,7 @@ import typer
 
 from rolecraft.cli._campaigns import OutFile, check_out, told
 from rolecraft.cli._exits import ExitCode
-from rolecraft.cli._failures import coverage, failures_table, left_open
+from rolecraft.cli._failures import counts, coverage, failures_table, left_open, say_remedies
 from rolecraft.cli._judges import (
     PANEL,
     Agree,
@@ -213,5 +213,6 @@ def _summary(reports: list[Report], broken: list[TraceError], output: Output) ->
         output.say(coverage(reports))
         for reason in left_open(reports):
             output.say(reason, style="dim")
+        say_remedies(counts(reports), output)
     if broken:
         output.say(f"{len(broken)} could not be read (see above).", style="yellow")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
+from rolecraft.cli._failures import say_remedies
 from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
-from rolecraft.cli.report import Annotator, say_remedies
+from rolecraft.cli.report import Annotator
 
 if TYPE_CHECKING:
     from rolecraft.errors import TraceError

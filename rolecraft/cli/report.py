@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rolecraft.cli._exits import ExitCode
+from rolecraft.cli._failures import say_remedies
 from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
@@ -113,20 +114,3 @@ def _show(found: Distribution, output: Output) -> None:
         head = [found.by, "traces", *map(str, found.whole.categories), "unknown"]
         output.table(f"Failures by {found.by}", head, rows, numeric=len(head) - 1)
     say_remedies({m: c.present for m, c in found.whole.modes.items() if c.present}, output)
-
-
-def say_remedies(present: dict[str, int], output: Output, *, most: int = 5) -> None:
-    """What to edit about the most frequent modes."""
-    from rolecraft.failure_taxonomy.remedies import remedy_for
-
-    order = sorted(present, key=lambda mode: -present[mode])
-    if not order:
-        return
-    output.say("What to do, the most frequent first:")
-    for mode in order[:most]:
-        remedy = remedy_for(mode)
-        output.say(f"  {mode}: edit {', '.join(remedy.edit)}. {remedy.tactical}")
-        parts = f" ({', '.join(remedy.parts)})" if remedy.parts else ""
-        output.say(f"    Structure: {remedy.structural}{parts}", style="dim")
-    if len(order) > most:
-        output.say(f"  … and {len(order) - most} more modes.", style="dim")
