@@ -220,6 +220,22 @@ async def test_at_a_limit_calls_under_way_are_kept_and_the_rest_is_left(runs, sa
     assert not again.stopped
 
 
+async def test_at_a_limit_the_other_samples_of_a_trace_are_kept_too(runs, says, tmp_path):
+    absent = says()
+
+    async def slow(call):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return absent._function(call)
+
+    judge = judge_of(FunctionModel(slow), tmp_path, budget=Budget(Limits(calls=2)), samples=3)
+    campaign = Campaign(runs(1), judge=judge)
+    assert await all_of(campaign) == []
+    assert campaign.skipped == 1
+    assert len(AnswerCache(tmp_path / "answers")) == 2
+    assert campaign.tally.asked == 2
+
+
 async def test_a_file_that_is_no_campaigns_is_not_overwritten(runs, tmp_path):
     folder = runs()
     people = tmp_path / "people.jsonl"

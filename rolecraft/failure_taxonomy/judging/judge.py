@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from rolecraft.errors import UsageError
+from rolecraft.errors import LimitReached, UsageError
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.examples import EXAMPLES
 from rolecraft.failure_taxonomy.judging.measured import Measured, read_measured
@@ -219,10 +219,16 @@ def _grouped(modes: Sequence[Mode], grouping: Grouping) -> list[list[Mode]]:
 
 
 async def _together(readings: Iterable[Coroutine[Any, Any, Reading]]) -> list[Reading]:
-    """All of them at once. If one fails, the others are stopped before its error comes out."""
+    """All of them at once. If one fails, the others are stopped before its error comes out.
+
+    At a limit they go on: calls under way are paid for, so their answers are taken and kept.
+    """
     tasks = [asyncio.ensure_future(reading) for reading in readings]
     try:
         return await asyncio.gather(*tasks)
+    except LimitReached:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
     finally:
         for task in tasks:
             task.cancel()
