@@ -12,27 +12,36 @@ trace itself says about them (an annotator's `note`) and about the outcome (`oth
 - Some records have `mas_name` and `benchmark_name` swapped; they are swapped back.
 - `NaN`, which is no JSON, is read as no answer.
 
-What is odd about a record without touching its trace is in `about["warnings"]`.
+What is odd about a record without touching its trace is in `about["warnings"]`: swapped names, a
+trace or labels that an earlier record has word for word, answers that are none, and labels that do
+not fit the codes of their round, which are left out then.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
 
 from rolecraft.errors import RolecraftError, TraceError
 from rolecraft.failure_taxonomy.codes import MAD_FULL, read_coded, system_for_mad_record
 from rolecraft.failure_taxonomy.formats.base import Format, Source
 from rolecraft.failure_taxonomy.formats.lines import merged
-from rolecraft.failure_taxonomy.formats.mast_trace import open_code_labels, trace_of
+from rolecraft.failure_taxonomy.formats.mast_trace import (
+    open_code_labels,
+    system_name,
+    trace_of,
+)
 from rolecraft.failure_taxonomy.labels import Labels
 from rolecraft.trajectories.trajectory import Trajectory
 
 NAME = "mad"
 SYSTEMS = frozenset(
-    {"ag2", "appworld", "chatdev", "hyperagent", "magentic", "magentic-one", "metagpt", "openmanus"}
+    {"ag2", "appworld", "chatdev", "hyperagent", "magentic", "magenticone", "metagpt", "openmanus"}
 )
+"""The systems of the data, as `system_name` writes them."""
 _HEADER = ("round", "mas_name", "benchmark_name", "llm_name", "trace_id")
 _JUDGE = "o1"
 """Who made `mast_annotation`; the labels are not human."""
@@ -59,12 +68,32 @@ def _load(source: Source) -> Iterator[Trajectory]:
     if document is None or not all(isinstance(record, dict) for record in records):
         raise TraceError(source.path, source.flaw or "MAST-Data is a JSON list of records")
     names: Counter[str] = Counter()
+    seen: dict[bytes, str] = {}
     for record in records:
         name = _name(record)
         names[name] += 1
         if names[name] > 1:
             name = f"{name}-{names[name]}"
-        yield record_trace(record, name=name, where=f"{source.path}#{name}")
+        trajectory = record_trace(record, name=name, where=f"{source.path}#{name}")
+        _warn_of_copies(trajectory, record, seen)
+        yield trajectory
+
+
+def _warn_of_copies(
+    trajectory: Trajectory, record: Mapping[str, Any], seen: dict[bytes, str]
+) -> None:
+    """Say which parts of a record stand in an earlier one as well."""
+    for field, what in (("trace", "its trace is that"), ("annotations", "its labels are those")):
+        if not record.get(field):
+            continue
+        text = field + json.dumps(record[field], ensure_ascii=True, sort_keys=True, default=str)
+        first = seen.setdefault(blake2b(text.encode()).digest(), trajectory.id)
+        if first != trajectory.id:
+            _warn(trajectory, f"{what} of {first}, word for word")
+
+
+def _warn(trajectory: Trajectory, what: str) -> None:
+    trajectory.about.setdefault("warnings", []).append(what)
 
 
 def record_trace(record: Mapping[str, Any], *, name: str, where: str) -> Trajectory:
@@ -100,7 +129,7 @@ def _header(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     header = {key: record[key] for key in _HEADER if key in record}
     warnings = []
     mas, benchmark = str(header.get("mas_name")), str(header.get("benchmark_name"))
-    if mas.lower() not in SYSTEMS and benchmark.lower() in SYSTEMS:
+    if system_name(mas) not in SYSTEMS and system_name(benchmark) in SYSTEMS:
         header |= {"mas_name": benchmark, "benchmark_name": mas}
         warnings.append(f"`mas_name` {mas!r} and `benchmark_name` {benchmark!r} were swapped")
     return header, warnings
@@ -143,10 +172,17 @@ def _answer(given: Any) -> Any:
 
 
 def _labels(trajectory: Trajectory) -> list[Labels]:
+    rows = trajectory.about["labels"].get("annotations")
+    rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    cells = [cell for row in rows for cell in row.values()]
+    none = sum(isinstance(cell, float) and cell != cell for cell in cells)
+    if none:
+        _warn(trajectory, f"{none} answers are `NaN`, which is no JSON: read as no answer")
     try:
         return list(record_labels(trajectory))
     except RolecraftError as error:
-        raise TraceError(trajectory.id, f"its labels cannot be read: {error}") from error
+        _warn(trajectory, f"its labels cannot be read and are left out: {error}")
+        return []
 
 
 FORMAT = Format(

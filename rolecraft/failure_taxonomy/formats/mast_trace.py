@@ -13,6 +13,7 @@ is not known go to `about["labels"]`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,13 @@ from rolecraft.failure_taxonomy.labels import Labels
 from rolecraft.trajectories.trajectory import Trajectory
 
 NAME = "mast_trace"
-_SYSTEMS = {
-    "ag2": "ag2_dump",
-    "magentic": "autogen",
-    "magentic-one": "autogen",
-}
+_SEGMENTERS = {"ag2": "ag2_dump", "magentic": "autogen", "magenticone": "autogen"}
 """Names of systems in the data that differ from those of our segmenters."""
+
+
+def system_name(name: str) -> str:
+    """A system's name without what differs between spellings: `Magentic-One`, `MagenticOne`."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def trace_of(value: Any, *, name: str, where: str, system: str = "") -> Trajectory:
@@ -102,8 +104,8 @@ def _of_list(items: list[Any], *, name: str, where: str, system: str) -> Traject
 
 
 def _of_text(text: str, *, name: str, where: str, system: str) -> Trajectory:
-    known = system.strip().lower()
-    log, log_name = segment(text, _SYSTEMS.get(known, known))
+    known = system_name(system)
+    log, log_name = segment(text, _SEGMENTERS.get(known, known))
     trajectory = log.trajectory(name, where=where)
     trajectory.about["log"] = log_name
     return trajectory

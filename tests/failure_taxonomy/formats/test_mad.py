@@ -108,9 +108,26 @@ def test_records_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert len({row.name for row in imported}) == 3
 
 
-def test_a_round_that_does_not_fit_its_labels_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="its labels cannot be read"):
-        load(tmp_path / "mad.json", human(round="Round 9"))
+def test_labels_that_do_not_fit_their_round_are_left_out_and_this_is_said(tmp_path: Path) -> None:
+    (imported,) = load(tmp_path / "mad.json", human(round="Round 9"))
+    assert imported.labels == ()
+    (nan, left_out) = imported.trajectory.about["warnings"]
+    assert "1 answers are `NaN`" in nan
+    assert "left out: The round 'Round 9'" in left_out
+    assert not imported.trajectory.problems
+
+
+def test_copies_of_traces_and_of_labels_are_said(tmp_path: Path) -> None:
+    first, copy, other = load(
+        tmp_path / "mad.json",
+        human(annotations=[]),
+        human(trace_id=8),
+        human(trace_id=9, trace="a: b"),
+    )
+    assert "warnings" not in first.trajectory.about
+    said = [*copy.trajectory.about["warnings"], *other.trajectory.about["warnings"]]
+    assert "its trace is that of AG2-GSM-Round_2-7, word for word" in said
+    assert "its labels are those of AG2-GSM-Round_2-8, word for word" in said
 
 
 @pytest.mark.parametrize(
