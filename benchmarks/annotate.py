@@ -1,11 +1,11 @@
-"""What annotating costs: detectors, importers, windows, and detectors on a live run.
+"""What annotating costs: detectors, importers, windows, live detectors, a judge's prompts.
 
     python benchmarks/annotate.py             # a table to stderr, JSON to stdout
     python benchmarks/annotate.py --gate      # exit status 1 if a limit is crossed
 
-Speed is stated beside `json.loads` of the same text in the same run, in the same process: what a
-detector costs depends on the machine, how often it reads the text hardly does. "20 MB/s where
-`json.loads` takes 0.2 s for 20 MB" is five times `json.loads`.
+Speed is stated beside `json.loads` of the same text in the same process, both in processor time:
+what a detector costs depends on the machine, how often it reads the text hardly does. "20 MB/s
+where `json.loads` takes 0.2 s for 20 MB" is five times `json.loads`.
 
 The texts are made here, from a seed: runs of our own in which roles talk, use tools, write files
 and check them; the same as a HyperAgent log and as a chat. Repetitions and resets are in all.
@@ -23,6 +23,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from judge_tokens import judge_tokens
+from judge_tokens import table as tokens_table
 
 from rolecraft.failure_taxonomy import DETECTORS, LiveDetectors, formats
 from rolecraft.failure_taxonomy.detectors import repeated_text
@@ -68,6 +71,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_RAW)
     parser.add_argument("--gate", action="store_true", help="fail if a limit is crossed")
     parser.add_argument("--megabytes", type=float, default=20.0, help="text for the detectors")
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/data"), help="logs for the judge's prompts"
+    )
     options = parser.parse_args()
     results: dict[str, Any] = {"machine": machine()}
     results["detectors"] = [
@@ -76,8 +82,10 @@ def main() -> int:
     json_s = results["detectors"][0]["json_s"] * 20.0 / options.megabytes
     results["reading"] = [reading(kind) for kind in ("hyperagent", "ag2", "rolecraft")]
     results["live"] = [live(rounds) for rounds in (200, 1000)]
+    results["judge"] = judge_tokens(options.data)
     gates = list(check(results, json_s / YARDSTICK_S))
     say(table(results))
+    say(tokens_table(results["judge"]))
     for gate in gates:
         say(str(gate))
     print(json.dumps({**results, "gates": [{**g._asdict(), "ok": g.ok} for g in gates]}))
@@ -93,6 +101,10 @@ def check(results: dict[str, Any], slower: float) -> Iterator[Gate]:
         yield Gate(f"detectors, {row['kind']}, times json.loads", row["times_json"], JSON_SHARE)
     for row in results["reading"]:
         yield Gate(f"import and windows of 3 MB, {row['kind']}, s", row["s"], READING_S * slower)
+    for row in results["judge"]:
+        if row["calls_of_those_that_fit"] is not None:
+            calls = row["calls_of_those_that_fit"]
+            yield Gate(f"judge calls for a trace that fits, {row['traces']}", calls, 1)
     short, long = results["live"]
     yield Gate("live, us an event", long["us_an_event"], LIVE_US * slower)
     yield Gate(
@@ -127,9 +139,9 @@ def detectors(
     for trace in traces:
         view = TraceView(trace)
         for detector in DETECTORS:
-            began = time.perf_counter()
+            began = time.process_time()
             detector.judge(view)
-            each[detector.name] += time.perf_counter() - began
+            each[detector.name] += time.process_time() - began
     return {
         "kind": kind,
         "mb": size / MB,
@@ -143,13 +155,13 @@ def detectors(
     }
 
 
-def best(work: Callable[[], object], times: int = 3) -> float:
-    """Seconds of the fastest of a few runs: the others were disturbed."""
+def best(work: Callable[[], object], times: int = 5) -> float:
+    """Processor seconds of the fastest of a few runs: the others were disturbed."""
     spent = []
     for _ in range(times):
-        began = time.perf_counter()
+        began = time.process_time()
         work()
-        spent.append(time.perf_counter() - began)
+        spent.append(time.process_time() - began)
     return min(spent)
 
 
@@ -176,7 +188,7 @@ def live(rounds: int) -> dict[str, Any]:
     """A run of so many rounds, watched by all detectors."""
     events = _events(random.Random(0), rounds)
     watch = LiveDetectors()
-    began = time.perf_counter()
+    began = time.process_time()
     at = 0
     while at < len(events):
         now = events[at].time
@@ -184,7 +196,7 @@ def live(rounds: int) -> dict[str, Any]:
             watch.on_event(events[at])
             at += 1
         watch.on_round({})
-    spent = time.perf_counter() - began
+    spent = time.process_time() - began
     return {
         "rounds": rounds,
         "events": len(events),
