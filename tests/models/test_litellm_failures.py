@@ -338,3 +338,20 @@ async def test_other_providers_missing_key_is_named(make_model, monkeypatch, pro
 
 def test_retries_as_a_number_are_the_attempts_after_the_first():
     assert LiteLLMModel("openai/x", retries=2).retries.times == 2
+
+
+async def test_whoever_asks_hears_of_every_attempt_that_failed(server, make_model):
+    """So that a judge asks more slowly when its server has too much to do."""
+    refused = server.error(429, "slow down", retry_after="3")
+    server.answers(refused, server.error(500), server.chat("at last"), server.chat("again"))
+    session = make_model().session()
+    heard = []
+    session.on_retry = lambda session, failure, wait: heard.append((failure, wait))
+    await session.generate(HELLO)
+    assert [(failure.status, failure.retry_after) for failure, _ in heard] == [
+        (429, 3),
+        (500, None),
+    ]
+    assert all(wait >= (failure.retry_after or 0) for failure, wait in heard)
+    await session.generate(HELLO)
+    assert len(heard) == 2
