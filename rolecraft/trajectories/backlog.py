@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rolecraft.errors import TraceError
-from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.append_file import AppendFile
 from rolecraft.trajectories.codec import decode_event, encode_line, event_members, parse_line
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.runs import Placed

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from rolecraft.errors import JournalError, TraceError, UsageError
-from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.append_file import AppendFile
 from rolecraft.trajectories.codec import (
     decode_event,
     decode_header,

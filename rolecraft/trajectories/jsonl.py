@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rolecraft.errors import JournalError, TraceError, UsageError
-from rolecraft.trajectories._append import lock, sync_folder
+from rolecraft.trajectories.append_file import lock, sync_folder
 from rolecraft.trajectories.codec import decode_header, encode_event, encode_line
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.findings import FINDINGS_SUFFIX

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import TraceError
-from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.append_file import AppendFile
 from rolecraft.trajectories.backlog import PendingFile, next_generation, read_pending
 from rolecraft.trajectories.codec import (
     NewerVersion,

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Self, TypeGuard
 
-from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.append_file import AppendFile
 from rolecraft.trajectories.codec import encode_line, parse_line
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.nesting import STARTS, may_end

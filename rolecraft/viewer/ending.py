@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rolecraft.errors import TraceError
 from rolecraft.trajectories import Event, Trajectory
-from rolecraft.trajectories._append import lock
+from rolecraft.trajectories.append_file import lock
 from rolecraft.trajectories.backlog import pending_path, read_pending
 from rolecraft.trajectories.runs import ActionRun, Placed, action_runs, places
 from rolecraft.viewer.reading import count

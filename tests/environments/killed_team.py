@@ -18,7 +18,7 @@ from rolecraft.actions import idempotency_key
 from rolecraft.errors import TraceError
 from rolecraft.models import FunctionModel
 from rolecraft.models.doubles import ModelCall
-from rolecraft.trajectories import _append
+from rolecraft.trajectories import append_file
 
 
 def note(path: Path, text: str) -> None:
@@ -105,9 +105,9 @@ def killed_at(write: int, how: str, work: Callable[[], None]) -> int:
     """Run `work` and kill its process at its n-th write to the record."""
 
     def with_kill() -> None:
-        plain, count = _append.AppendFile.append, 0
+        plain, count = append_file.AppendFile.append, 0
 
-        def append(self: _append.AppendFile, data: bytes) -> None:
+        def append(self: append_file.AppendFile, data: bytes) -> None:
             nonlocal count
             count += 1
             if count == write:
@@ -118,7 +118,7 @@ def killed_at(write: int, how: str, work: Callable[[], None]) -> int:
                 os.kill(os.getpid(), signal.SIGKILL)
             plain(self, data)
 
-        _append.AppendFile.append = append  # type: ignore[method-assign]
+        append_file.AppendFile.append = append  # type: ignore[method-assign]
         work()
 
     return in_child(with_kill)

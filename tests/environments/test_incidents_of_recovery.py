@@ -29,7 +29,7 @@ from rolecraft.errors import Diverged, JournalError, NotRestorable, TraceError, 
 from rolecraft.models import FunctionModel, ScriptedModel
 from rolecraft.models.doubles import ModelCall
 from rolecraft.trajectories import Event
-from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.append_file import AppendFile
 from rolecraft.trajectories.codec import encode_event
 
 JOURNAL = "run.jsonl"

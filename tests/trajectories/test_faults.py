@@ -38,7 +38,7 @@ from rolecraft.trajectories import (
     read_events,
     save,
 )
-from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.append_file import AppendFile
 from rolecraft.trajectories.events import SCHEMA_VERSION
 
 ROOM = 256 * 1024

@@ -38,7 +38,7 @@ from rolecraft.failure_taxonomy.judging.asking import Asker, tallied
 from rolecraft.failure_taxonomy.judging.judge import Judge
 from rolecraft.failure_taxonomy.judging.tally import Tally
 from rolecraft.failure_taxonomy.report import Report
-from rolecraft.trajectories._append import lock
+from rolecraft.trajectories.append_file import lock
 
 TRIES = 3
 """So often a trace is asked about while calls fail; answers that came are reused."""

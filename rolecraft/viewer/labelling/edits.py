@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import RolecraftError
-from rolecraft.trajectories._append import AppendFile
+from rolecraft.trajectories.append_file import AppendFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
