@@ -41,6 +41,16 @@ def wild(seed: int, trajectory: Trajectory) -> FunctionModel:
         return dice.choice([text[start : start + dice.randrange(40)], "made up", "", text])
 
     def row(mode: str) -> dict[str, Any]:
+        if events and dice.random() < 0.8:  # true, or nearly
+            event = dice.choice(events)
+            words = quotable(event)[: dice.choice([12, 30, 90])]
+            return {
+                "mode": mode,
+                "verdict": "present",
+                "role": event.role if dice.random() < 0.8 else "ben",
+                "events": [event.seq] if dice.random() < 0.8 else [0],
+                "quote": words if dice.random() < 0.8 else words[::-1],
+            }
         return {
             "mode": mode,
             "verdict": dice.choice(["present", "present", "absent", "unknown", "maybe"]),
@@ -49,6 +59,8 @@ def wild(seed: int, trajectory: Trajectory) -> FunctionModel:
             "quote": quote(),
             "confidence": dice.choice([None, 0.5, 1, 2]),
         }
+
+    lasting = {mode: row(mode) for mode in MODES}
 
     def reply(call: ModelCall) -> Completion:
         found = re.search(r"marker is (\w+)\.\Z", call.messages[0].content)
@@ -62,7 +74,10 @@ def wild(seed: int, trajectory: Trajectory) -> FunctionModel:
         answer = {
             "marker": found[1],
             "diagnosis": "who knows",
-            "findings": [row(mode) for mode in dice.choices([*MODES, "other"], k=20)],
+            "findings": [
+                lasting[mode] if mode in lasting and dice.random() < 0.9 else row(mode)
+                for mode in dice.sample([*MODES, "other"], k=12)
+            ],
             "digest": quote(),
         }
         return Completion(text=dice.choice(["", "So: "]) + json.dumps(answer))
