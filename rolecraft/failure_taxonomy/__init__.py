@@ -8,7 +8,13 @@ print(report.summary())
 from rolecraft.failure_taxonomy.annotate import annotate, annotate_many
 from rolecraft.failure_taxonomy.codes import MAST_V3, CodeSystem
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector, Diagnostic
-from rolecraft.failure_taxonomy.formats import Format, read, recognise, register_format
+from rolecraft.failure_taxonomy.formats import (
+    Format,
+    load_mapping,
+    read,
+    recognise,
+    register_format,
+)
 from rolecraft.failure_taxonomy.judging import Asker, Judge, Opinion
 from rolecraft.failure_taxonomy.live import LiveDetectors
 from rolecraft.failure_taxonomy.modes import MODES, Category, Mode, Stage, get_mode
@@ -35,6 +41,7 @@ __all__ = [
     "annotate",
     "annotate_many",
     "get_mode",
+    "load_mapping",
     "load_modes",
     "read",
     "recognise",

@@ -11,8 +11,8 @@ and ended (a child never begins before the span around it):
   is known already.
 
 Where an agent's own messages are recorded, only these are its messages: a model's answers within
-it that it did not send are `model_call` events, and texts that only the model was shown are kept
-with them in `data["messages"]`.
+it that it did not send are `model_call` events. Where what it was given is recorded too, texts that
+only the model was shown are kept with them in `data["messages"]`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class _Node:
     agent: str = ""
     speaks: _Node | None = None
     """The agent's span around it whose messages are recorded, or itself."""
+    given: bool = False
+    """True if what it, or a span around it, was given is recorded."""
     begin: int = 0
     first: int = 0
     """Number of the first event since its beginning."""
@@ -187,6 +189,9 @@ def _after_their_children(
 def _inherit(node: _Node, parent: _Node | None) -> None:
     span = node.span
     node.agent = span.agent or (parent.agent if parent is not None else "")
+    around = parent is not None and parent.given
+    asked = any(said.side != "system" for said in span.heard)
+    node.given = around or (span.kind in ("agent", "run") and asked)
     if span.kind == "agent":
         node.speaks = node if span.said else None
     elif parent is not None:
@@ -231,7 +236,7 @@ def _ends(telling: Telling, node: _Node) -> None:
 def _model(telling: Telling, node: _Node) -> None:
     span, name = node.span, node.agent or UNNAMED
     data: dict[str, Any] = {}
-    if node.speaks is None:
+    if node.speaks is None or not node.given:
         telling.tells(name, span.heard, to=(name,))
     else:
         fresh = telling.hears(name, span.heard)

@@ -3,8 +3,9 @@
 Read are OTLP/JSON as the collector's file exporter writes it, the SDK's console and `to_json`
 form, and what `rolecraft.trajectories.telemetry` records; messages as attributes
 (`gen_ai.input.messages`), as events on spans or log records (`gen_ai.user.message`,
-`gen_ai.choice`), and as numbered attributes (`gen_ai.prompt.0.content`). A file may hold several
-traces; each is a trajectory with the trace's id. How spans become events: `_spans`.
+`gen_ai.choice`), and as numbered attributes (`gen_ai.prompt.0.content`); spans of Langfuse's SDK
+too (`_renamed`). A file may hold several traces; each is a trajectory with the trace's id. How spans
+become events: `_spans`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rolecraft.failure_taxonomy.formats._otlp import (
     nested,
     raw_spans,
 )
+from rolecraft.failure_taxonomy.formats._renamed import renamed
 from rolecraft.failure_taxonomy.formats._said import Part, Said, as_arguments, as_text, read_message
 from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_spans
 from rolecraft.failure_taxonomy.formats._values import (
@@ -49,6 +51,7 @@ _OPERATIONS: dict[str, SpanKind] = {
     "workflow": "run",
     "agent": "agent",
     "tool": "tool",
+    "evaluator": "labels",
 }
 _SIDES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
@@ -96,6 +99,7 @@ def read_span(raw: RawSpan) -> Span:
     said = _all_attributes(raw)
     kind = _kind(raw, said)
     error, error_text = raw.error
+    error = error or as_text(said.get("error.type"))
     span = Span(
         raw.id,
         raw.name,
@@ -129,7 +133,7 @@ def read_span(raw: RawSpan) -> Span:
 
 def _all_attributes(raw: RawSpan) -> dict[str, Any]:
     """A span's attributes, with those of events that only carry them."""
-    said = dict(raw.attributes)
+    said = renamed(raw)
     for event in raw.events:
         if event.name in ("gen_ai.client.inference.operation.details", "gen_ai.content.prompt",
                           "gen_ai.content.completion"):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Files of OpenInference, LangSmith and Langfuse, made by these libraries: one trip, six files.
+"""Files of OpenInference, LangSmith and Langfuse, made by these libraries: one trip, many files.
 
 The program is the same each time: a searcher asks a model, calls a tool, answers; a booker books.
 How the files were made stands in `files/README.md`.
@@ -27,6 +27,7 @@ TRIP = [
     ("langgraph_runs.jsonl", "langsmith", "searcher", "booker"),
     ("langfuse_trace.json", "langfuse", "searcher", "booker"),
     ("langfuse_observations.jsonl", "langfuse", "searcher", "booker"),
+    ("langfuse_spans.jsonl", "otel", "searcher", "booker"),
 ]
 
 
@@ -89,6 +90,20 @@ def test_a_tool_that_failed_says_so() -> None:
     trajectory = read(FILES / "langfuse_trace.json")
     (failed,) = [e for e in trajectory.of("tool_result") if e.data.get("ok") is False]
     assert (failed.role, failed.content) == ("booker", "card refused")
+
+
+def test_an_agent_whose_answer_is_recorded_and_whose_task_is_not_has_a_task() -> None:
+    """pydantic-ai's agent spans have the result alone; the task is in the first model call."""
+    trajectory = read(FILES / "pydantic_ai_spans.jsonl")
+    assert [(e.kind, e.role, e.content) for e in trajectory.events] == [
+        ("message", "user", "Fly me to Lima on Friday."),
+        ("model_call", "searcher", "Let me look."),
+        ("tool_call", "searcher", ""),
+        ("tool_result", "searcher", '["LA2369"]'),
+        ("message", "searcher", "Flight LA2369 leaves on Friday."),
+    ]
+    assert trajectory.about["task"] == "Fly me to Lima on Friday."
+    assert trajectory.about["roles"][0]["system"] == "You find flights."
 
 
 def runs() -> list[dict[str, Any]]:
