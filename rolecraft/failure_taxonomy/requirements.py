@@ -172,13 +172,18 @@ _SMALL = "one two three four five six seven eight nine ten eleven twelve".split(
 _VALUES = dict(zip(_SMALL, range(1, 13), strict=True))
 _COUNT = rf"(\d{{1,5}}|{'|'.join(_SMALL)})"
 _NOUN = "(?:answer|reply|response)"
-_REPLY = rf"(?:answer|reply|respond|your {_NOUN}|the (?:final )?{_NOUN})"
+_REPLY = (
+    r"(?:(?:answer|reply|respond)(?= (?:in|with|only|using|briefly|as)\b)"
+    rf"|(?:your|the) (?:final )?{_NOUN}(?= (?:must|should|may|has to|is to)\b))"
+)
 _MOST = re.compile(
     rf"\b(?:at most|no more than|not more than|a maximum of|up to|in under|fewer than)"
     rf" {_COUNT} words\b|\bin {_COUNT} words or (?:fewer|less)\b"
-    rf"|\bmust not exceed {_COUNT} words\b",
+    rf"|\bmust not exceed {_COUNT} words\b"
+    rf"|^\W*(?:please )?keep your {_NOUN} (?:under|below|within|to at most) {_COUNT} words\b",
     re.IGNORECASE,
 )
+_BEGINS = re.compile(rf"^\W*(?:please )?(?:{_REPLY}|keep your {_NOUN}\b)", re.IGNORECASE)
 _NARROW = re.compile(
     r"\b(?:each|every|per|paragraph|section|chapter|sentence|headline|title|summary|then|if|unless|"
     r"example|about|roughly|approximately|first|before|after)\b",
@@ -187,7 +192,7 @@ _NARROW = re.compile(
 _ONLY = re.compile(
     rf"^\W*(?:please )?{_REPLY}\b[^.!?\n]{{0,30}}? (?:with|in|is|as|be) (?:just |only )?"
     r"(?:(?:a|the|one) )?"
-    r"(?:(?P<bare>bare|single) |(?P<valid>valid |well-formed )?)(?P<what>number|json|word)"
+    r"(?:(?P<bare>bare|single) |(?P<valid>valid |well-formed )?)(?P<what>number|integer|json|word)"
     r"(?: object)?(?P<only> only| and nothing else|, nothing else|, and nothing else)?\s*[.!]?\s*$",
     re.IGNORECASE,
 )
@@ -212,14 +217,18 @@ def read_from(task: str) -> list[Requirement]:
         return found
     for sentence in re.split(r"(?<=[.!?])\s+|\n+", task):
         said = sentence.strip()
-        if (most := _MOST.search(said)) and re.search(rf"^\W*(?:please )?{_REPLY}\b", said, re.I):
+        if (most := _MOST.search(said)) and _BEGINS.search(said):
             if not _NARROW.search(said):
                 text = next(group for group in most.groups() if group).lower()
                 count = _VALUES.get(text) or int(text)
-                count -= "fewer than" in said.lower() or "under" in said.lower()
+                count -= (
+                    "fewer than" in said.lower()
+                    or " under " in said.lower()
+                    or " below " in said.lower()
+                )
                 found.append(Requirement(said, "at_most_words", count))
         elif _NARROW.search(said) is None and (only := _ONLY.search(said)):
-            what = only["what"].lower()
+            what = only["what"].lower().replace("integer", "number")
             strict = only["bare"] or only["only"] or re.search(r"\b(?:just|only|exactly)\b", said)
             if strict or (what == "word" and re.search(r"\bone word\b", said)):
                 found.append(Requirement(said, "format", what))

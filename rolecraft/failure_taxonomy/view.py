@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cached_property
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +40,22 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
 
 
+@lru_cache(maxsize=4096)
 def sounds_like_check(name: str) -> bool:
     """True for a name that may well mean checking: `ReviewCode`, `run_tests`, `QaEngineer`."""
     return any(map(_CHECKING.match, words_of(name)))
 
 
+@lru_cache(maxsize=4096)
 def sounds_like_reading(name: str) -> bool:
     """True for a tool that by its name only looks: `read_register`, `search`, `ListFiles`."""
     words = words_of(name)
     return bool(words) and _READING.match(words[0]) is not None
+
+
+def has_any(text: str, words: Iterable[str]) -> bool:
+    """True if one of the words, none of them empty, stands in the text. Quicker than `any`."""
+    return next(filter(text.__contains__, words), "") != ""
 
 
 def fingerprint(*parts: str) -> bytes:

@@ -18,19 +18,28 @@ from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
 from rolecraft.failure_taxonomy.detectors.prose import own_words, sentences
-from rolecraft.failure_taxonomy.view import TraceView, sounds_like_reading, words_of
+from rolecraft.failure_taxonomy.view import TraceView, has_any, sounds_like_reading, words_of
 from rolecraft.trajectories.events import Event, EventKind, FailureFinding
 
 MODE = "reason_action"
 
 _RUNS: tuple[EventKind, ...] = ("tool_result", "tool_call", "verify", "action")
 _RAN = re.compile(
-    r"I(?:'ve| have)?(?: just| now| also| already| successfully)*"
-    r" (?:re-?)?(?:ran|run|executed|tested)"
+    r"(?:I|We|^Ran|^Executed)(?:'ve| have)?"
+    r"(?: just| now| also| already| successfully| went ahead and)*"
+    r"(?:(?<=Ran)|(?<=Executed)| (?:re-?)?(?:ran|run|executed|tested))"
     r"(?: (?:all|both|each|every|the|these|those|my|our|your|its|of|unit|whole|full|entire|new|"
-    r"updated|provided|\d+))* (?:tests?|test suite|suite|test cases?|code|program|script)\b"
+    r"updated|provided|\d+))* (?:tests?|test suite|suite|test cases?|code|program|script|pytest)\b",
+    re.MULTILINE,
 )
-"""Begins with a letter that is written so: the search for it is as fast as `in`."""
+"""Begins with a letter that is written so: the search for it is fast."""
+_RESULTS = re.compile(
+    r"\b\d+ (?:tests? )?passed(?:,| and|, and)? \d+ failed\b|"
+    r"^(?:The )?(?:execution|program|code|script) (?:finished|completed|ran|executed)"
+    r" (?:successfully|without (?:any )?errors?)\b|"
+    r"\bI (?:have )?(?:verified|checked|confirmed) \w[^.!?\n]{0,60} by (?:running|executing)\b",
+    re.IGNORECASE,
+)
 _PASS = re.compile(
     r"^(?:\W*(?:yes|great|good|ok|okay|done|result|so|and|now|perfect|excellent)\W+)?"
     r"(?:all|both|the|\d+)(?: (?:of|the|my|our|unit|\d+|new))*"
@@ -166,8 +175,13 @@ def _may_run(event: Event) -> bool:
 
 def _may_claim(text: str) -> bool:
     """False for most texts that claim nothing, in a fraction of the time."""
-    passing = "pass" in text or "succeed" in text or "green" in text
-    return (passing and "test" in text.lower()) or _RAN.search(text) is not None
+    lowered = text.lower()
+    passing = "pass" in lowered or "succeed" in lowered or "green" in lowered
+    if passing and ("test" in lowered or " failed" in lowered):
+        return True
+    if "without " in lowered or "successfully" in lowered or " by " in lowered:
+        return _RAN.search(text) is not None or _RESULTS.search(text) is not None
+    return _RAN.search(text) is not None
 
 
 def _reports(text: str) -> bool:
@@ -181,7 +195,7 @@ def _claim(text: str) -> str:
     before = ""
     for sentence in sentences(text):
         plain = sentence.lstrip("-*•# ")
-        claims = _RAN.search(plain) or _PASS.search(plain)
+        claims = _RAN.search(plain) or _PASS.search(plain) or _RESULTS.search(plain)
         if claims and not _HEDGED.search(plain) and not _CRITERIA.search(before):
             return plain
         if not sentence.startswith(("-", "*", "•")):
@@ -205,6 +219,8 @@ class Open:
 def _other_deeds(view: TraceView) -> Iterator[Claim]:
     """Announcements of one tool or action, followed by another one and the end of the turn."""
     kinds = _known(view)
+    if not kinds:
+        return
     open_: dict[str, Open] = {}
     for event in view.events:
         held = open_.get(event.role)
@@ -262,7 +278,7 @@ def _announced(text: str, kinds: dict[str, str]) -> set[str]:
 
     Names that are ordinary words count only where they are written as code.
     """
-    if not any(hint in text for hint in _HINTS) or not any(name in text for name in kinds):
+    if not has_any(text, _HINTS) or not has_any(text, kinds):
         return set()
     if _ANNOUNCED.search(text) is None:
         return set()

@@ -32,6 +32,8 @@ MODE = "ignored_input"
 _DEMAND = re.compile(
     r"\b(?:please|must|should|needs? to|has to|have to)\s+(?:be\s+)?(?:add|chang|check|correct|fix|"
     r"handl|mend|mov|remov|renam|replac|rewr|split|us)\w*|\bnot accepted\b|\bto change:|"
+    r"\b(?:could|can|would) you (?:add|change|fix|handle|move|remove|rename|replace|rewrite)\b|"
+    r"\bthere (?:is|are) (?:an? |two |three |some |still )?(?:bug|error|mistake|problem|issue)s?\b|"
     r"\bis (?:wrong|incorrect|missing|broken)\b|"
     r"\bdoes(?: not|n't) (?:handle|work|compile|check|return)\b",
     re.IGNORECASE,
@@ -49,6 +51,9 @@ _HINTS = (
     "is incorrect",
     "is missing",
     "is broken",
+    "you ",
+    "here is",
+    "here are",
     "does",
 )
 """One of these stands in every demand; `in` is much faster than the expression."""

@@ -55,7 +55,11 @@ _NO_CODE = re.compile(
 )
 _TEXTS = ("profile", "goal", "constraints", "desc", "system")
 _FIRST_PERSON = re.compile(
-    r"(?:I|I'(?:ve|m|ll|d)|We|We've|My)\b(?! (?:want|need|would|expect|ask|suggest|think you))"
+    r"(?:I|I'(?:ve|m|ll|d)|We|We've|My|Here is my|Looks (?:good|correct|fine|right) to me|LGTM)\b"
+    r"(?! (?:want|need|would|expect|ask|suggest|think you))"
+)
+_INTERJECTION = re.compile(
+    r"(?:thanks|thank you|sure|okay|ok|yes|great|alright)\b[!,. ]*", re.IGNORECASE
 )
 _TO_OTHERS = re.compile(r"\b(?:you|your|please)\b", re.IGNORECASE)
 
@@ -236,8 +240,10 @@ def _impersonations(view: TraceView) -> Iterator[Crossed]:
         return
     name = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     heading = re.compile(
-        rf"^[ \t]*(?:(?:\*\*|#+[ \t]*|\[|<)({name})(?:\*\*|\]|>)?[ \t]*:?(?:\*\*)?|({name})[ \t]*:)"
-        r"[ \t]*\n?[ \t]*([^\n]+)",
+        rf"^[ \t]*(?:(?P<marked>(?:\*\*|#+[ \t]*|\[|<|\(as )(?P<a>{name})(?:\*\*|\]|>|\))?)"
+        r"[ \t]*:?(?:\*\*)?"
+        rf"|(?P<b>{name})(?:[ \t]*\([^)\n]{{1,30}}\))?(?:[ \t]*->[ \t]*[^:\n]{{1,30}})?[ \t]*:)"
+        r"[ \t]*\n?[ \t]*(?P<says>[^\n]+)",
         re.MULTILINE,
     )
     heard: set[str] = set()
@@ -246,8 +252,12 @@ def _impersonations(view: TraceView) -> Iterator[Crossed]:
         if event.seq in spoken and any(
             name in event.content for name in names if name != event.role and name not in heard
         ):
-            for found in heading.finditer(prose(event.content)):
-                whose, says = found[1] or found[2], found[3]
+            text = prose(event.content).strip()
+            for found in heading.finditer(text):
+                whose = found["a"] or found["b"]
+                says = _INTERJECTION.sub("", found["says"], count=1)
+                if not found["marked"] and found.start() == 0:
+                    continue  # `ben: I am done.` may well be said to Ben
                 if whose == event.role or whose in heard or _TO_OTHERS.search(says):
                     continue
                 if _FIRST_PERSON.match(says):

@@ -18,7 +18,13 @@ from collections import Counter
 from rolecraft.failure_taxonomy.detectors.base import LOST, NO_STOP, Detector
 from rolecraft.failure_taxonomy.detectors.repetition import repeated_runs
 from rolecraft.failure_taxonomy.steps import Step, outermost
-from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView, is_constraint, sounds_like_check
+from rolecraft.failure_taxonomy.view import (
+    OUTSIDE,
+    TraceView,
+    has_any,
+    is_constraint,
+    sounds_like_check,
+)
 from rolecraft.trajectories.events import Event, FailureFinding
 
 MODE = "termination_unaware"
@@ -191,7 +197,7 @@ class TerminationUnaware(Detector):
 
 def _refuses(text: str) -> bool:
     hints = ("not", "n't", "nable", "mpossible")
-    return any(hint in text for hint in hints) and CANNOT.search(text[:2000]) is not None
+    return has_any(text, hints) and CANNOT.search(text[:2000]) is not None
 
 
 def _resumed(view: TraceView, steps: list[Step], met: int, end: int) -> list[Step]:

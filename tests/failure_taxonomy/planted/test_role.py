@@ -263,6 +263,15 @@ def quotes_a_colleague(draw: Any) -> Script:
     )
 
 
+def addresses_a_colleague(draw: Any) -> Script:
+    """As people do in chats: the name first, and then what they have to say to it."""
+    one, two = draw.role(), draw.role()
+    says = draw.one_of("I am done with the parser.", "I've run it, and it works.", "My part is in.")
+    return Script(
+        [Turn(one, says=f"{two}: {says}\n{draw.say()}"), Turn(two, says=f"{one}: {draw.say()}")]
+    )
+
+
 def names_itself(draw: Any) -> Script:
     one, two = draw.role(), draw.role()
     return Script(
@@ -295,6 +304,7 @@ NEGATIVE = [
     a_manager_passes_code_on,
     hands_out_tasks,
     quotes_a_colleague,
+    addresses_a_colleague,
     names_itself,
 ]
 
