@@ -78,6 +78,12 @@ def draw_of() -> Callable[[str], Draw]:
 
 
 @pytest.fixture
+def draw_for() -> Callable[[str], Draw]:
+    """Makes the draw of a seed, for tests that play families themselves."""
+    return Draw
+
+
+@pytest.fixture
 def measure() -> Callable[..., Awaitable[Score]]:
     """Score a detector on families of scripts, `positive` with the failure, `negative` without.
 
