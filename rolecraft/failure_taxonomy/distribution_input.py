@@ -7,6 +7,7 @@ annotators labelled it, with what most of them say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -132,7 +133,10 @@ def _outcome(imported: Imported) -> bool | None:
 
 
 def origin_of(trajectory: Trajectory, name: str = "") -> dict[str, str]:
-    """What a trajectory's header says of system, model and scenario."""
+    """What a trajectory's header says of system, model and scenario.
+
+    A run of ours is of its scenario, or else of the name that it was recorded under.
+    """
     about = trajectory.about
     mad = about.get("mad") if isinstance(about.get("mad"), Mapping) else {}
     models: dict[str, None] = {}
@@ -142,12 +146,13 @@ def origin_of(trajectory: Trajectory, name: str = "") -> dict[str, str]:
     for event in trajectory.of("model_call"):
         if isinstance(event.data.get("model"), str):
             models.setdefault(event.data["model"])
-    scenario = _first(about, "scenario") or _first(mad, "benchmark_name")
+    scenario = _first(about, "scenario") or _first(mad, "benchmark_name") or _family(about)
     kind = _first(about, "format") or "rolecraft"
+    own = scenario or re.sub(r"-\d+$", "", trajectory.id)
     found = {
         "system": _first(mad, "mas_name")
         or _first(about, "system", "workflow", "log")
-        or (kind if kind != "rolecraft" else scenario),
+        or (own if kind == "rolecraft" else kind),
         "model": _first(mad, "llm_name") or _first(about, "model") or ", ".join(models),
         "scenario": scenario,
         "format": kind,
@@ -164,6 +169,13 @@ def _first(fields: Any, *names: str) -> str:
         if isinstance(value, str) and value:
             return value
     return ""
+
+
+def _family(about: Mapping[str, Any]) -> str:
+    """The family of a task of ours: the beginning of its id, `relay` of `relay-train-17`."""
+    task = about.get("task")
+    name = task.get("id") if isinstance(task, Mapping) else None
+    return re.split(r"[-/]", name)[0] if isinstance(name, str) else ""
 
 
 def _folder(name: str) -> str:

@@ -14,6 +14,7 @@ from rolecraft.failure_taxonomy.distribution_input import (
     UNSTATED,
     LabelledTrace,
     labelled_traces,
+    origin_of,
 )
 from rolecraft.failure_taxonomy.labels import Labels, write_labels
 from rolecraft.failure_taxonomy.modes import MODES, Category, Stage
@@ -122,6 +123,16 @@ async def test_journals_are_looked_at_by_the_detectors_and_say_where_they_come_f
     assert row.group("model") == "openai/gpt-4o"
     assert row.group("folder") == "runs"
     assert row.group("annotator") == "rolecraft detectors"
+
+
+def test_a_run_of_ours_is_of_its_tasks_family_or_of_its_name() -> None:
+    def system(name: str, **about: object) -> str:
+        return origin_of(Trajectory(name, about)).get("system", "")
+
+    assert system("x", task={"id": "relay-train-17", "prompt": "p"}) == "relay"
+    assert system("news-team-12") == "news-team"
+    assert system("x", format="otel") == "otel"
+    assert system("x", format="otel", workflow="news") == "news"
 
 
 async def test_a_labels_file_says_what_the_traces_that_it_names_say(tmp_path: Path) -> None:
