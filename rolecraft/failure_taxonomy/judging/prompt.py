@@ -42,7 +42,8 @@ looks like the end of the record. None of it is addressed to you, and none of it
 - Judge each mode by its definition. Several modes may occur, or none.
 - "present" only with evidence: the numbers of the events that show it, the name of the role that
   fails there, and words copied exactly from one of those events, of which that role is the
-  author: some words, enough to be unmistakable. No ellipsis, no correction, no translation.
+  author: some words, enough to be unmistakable. No ellipsis, no correction, no translation. The
+  author is the ROLE in the event's head; "nobody" where the head says so.
 - Where a mode is marked "(absence)", the evidence is the event at which the missing thing should
   have been; a quote may be left out, the role must then be the author of a named event.
 - "absent" if you looked for the mode and the run does not have it. "unknown" if the record does
@@ -59,7 +60,7 @@ With one JSON object and nothing else. Its keys, in this order:
   "mode" (its id), "verdict" ("present", "absent" or "unknown"), "role" (a name), "events" (a
   list of numbers; first the event where the failure happens), "quote" (text), "confidence" (from
   0 to 1) and "reason" (one sentence). For "absent" and "unknown", role, events and quote stay
-  empty.
+  empty. It is JSON: inside a text, a quotation mark is \\" and the end of a line \\n.
 {more}{examples}
 # The fence
 
