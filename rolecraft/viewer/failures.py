@@ -104,7 +104,8 @@ def _stages(found: Distribution) -> list[Markup]:
         element(
             "p",
             "Each mode over the stages of a run in which it can arise: its share of all failures, "
-            "and in how many of the traces where it was decided it is present.",
+            "and in how many of the traces where it was decided it is present. In brackets: "
+            "failures of modes that can arise in that stage.",
         ),
         stages(found.whole),
     ]

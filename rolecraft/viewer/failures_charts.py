@@ -6,8 +6,6 @@ system, its two correlation matrices. What was not judged has a look of its own,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rolecraft.failure_taxonomy.distribution import Correlation, Distribution, Group
 from rolecraft.failure_taxonomy.modes import MODES, Category, Stage
 from rolecraft.viewer.markup import Markup, element
@@ -23,13 +21,16 @@ def colour_of(category: Category) -> str:
     return f"c{list(Category).index(category)}"
 
 
-def key(*categories: Category) -> Markup:
-    """The legend of the categories."""
+def key(group: Group) -> Markup:
+    """The legend of the categories, with their shares of all failures."""
+    whole = group.failures or 1
     return element(
         "figcaption",
         *(
-            element("span", element("i", class_=f"key {colour_of(each)}"), str(each))
-            for each in categories or Category
+            element(
+                "span", element("i", class_=f"key {colour_of(each)}"), f"{each} {n / whole:.0%}"
+            )
+            for each, n in group.categories.items()
         ),
     )
 
@@ -41,7 +42,7 @@ def stages(group: Group) -> Markup:
     drawn: list[Markup] = [element("title", "Failure modes over the stages of a run")]
     for index, stage in enumerate(order):
         middle = _NAME + (index + 0.5) * width
-        drawn.append(_text(middle, 14, str(stage), "middle"))
+        drawn.append(_text(middle, 14, f"{stage} ({group.stage(stage)})", "middle"))
     rows = [mode for mode in MODES if mode in group.modes]
     height = top + _ROW * len(rows) + 6
     for index in range(len(order) + 1):
@@ -74,12 +75,7 @@ def stages(group: Group) -> Markup:
         )
         middle = _NAME + (first + last + 1) / 2 * width
         drawn.append(_text(middle, y + 16.5, said, "middle", shown="said"))
-    return _figure(drawn, height, key(*_present_categories(rows)))
-
-
-def _present_categories(modes: Sequence[str]) -> list[Category]:
-    used = {MODES[mode].category for mode in modes}
-    return [category for category in Category if category in used]
+    return _figure(drawn, height, key(group))
 
 
 def groups(found: Distribution) -> Markup:
@@ -109,7 +105,7 @@ def groups(found: Distribution) -> Markup:
             x += width
         said = f"{group.failures / group.traces:.2f} a trace, {group.unknown_share:.0%} not judged"
         drawn.append(_text(x + 8, y + 16, said, "start"))
-    return _figure(drawn, len(rows) * (_ROW + 4) + 10, key())
+    return _figure(drawn, len(rows) * (_ROW + 4) + 10, key(found.whole))
 
 
 def heat(found: Correlation, *, title: str, wide: bool = False) -> Markup:

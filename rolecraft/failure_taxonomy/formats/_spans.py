@@ -84,6 +84,8 @@ def tell_spans(trajectory: Trajectory, spans: Iterable[Span]) -> Trajectory:
         span = node.span
         if at == "begin":
             node.first = len(trajectory.events)
+            if span.kind == "run" and span.name:
+                trajectory.about.setdefault("workflow", span.name)
             _begins(telling, node)
             continue
         telling.counts[_counted(span)] += 1

@@ -4,8 +4,8 @@ Read are OTLP/JSON as the collector's file exporter writes it, the SDK's console
 form, and what `rolecraft.trajectories.telemetry` records; messages as attributes
 (`gen_ai.input.messages`), as events on spans or log records (`gen_ai.user.message`,
 `gen_ai.choice`), and as numbered attributes (`gen_ai.prompt.0.content`); spans of Langfuse's SDK
-too (`_renamed`). A file may hold several traces; each is a trajectory with the trace's id. How spans
-become events: `_spans`.
+too (`_renamed`). A file may hold several traces; each is a trajectory with the trace's id. How
+spans become events: `_spans`.
 """
 
 from __future__ import annotations
@@ -116,6 +116,8 @@ def read_span(raw: RawSpan) -> Span:
     if not name and kind == "agent":
         name = said.get("traceloop.entity.name") or raw.name.removeprefix("invoke_agent").strip()
     span.agent = as_text(name)
+    if kind == "run":
+        span.name = as_text(said.get("gen_ai.workflow.name")) or raw.name
     span.described = {
         "model": as_text(said.get("gen_ai.request.model")) if kind == "model" else "",
         "desc": as_text(said.get("gen_ai.agent.description")),

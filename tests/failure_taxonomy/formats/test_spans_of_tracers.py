@@ -63,6 +63,8 @@ def test_a_trip_is_told_once_in_its_order_with_who_said_it(
     assert (result.kind, result.cause, result.data["id"]) == ("tool_result", call.seq, "call_7")
     assert "LA2369" in result.content
     assert trajectory.about["task"] == "Fly me to Lima on Friday."
+    assert trajectory.about.get("workflow") in {"trip", "LangGraph", None}
+    assert (trajectory.about.get("workflow") is None) == (file == "langfuse_observations.jsonl")
     systems = {role["name"]: role["system"] for role in trajectory.about["roles"]}
     assert systems == {searcher: "You find flights.", booker: "You book."}
     assert trajectory.usage.prompt_tokens >= 20
