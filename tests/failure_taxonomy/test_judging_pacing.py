@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import re
 
 import pytest
 
@@ -11,7 +13,7 @@ from rolecraft.errors import ModelUnavailable, UsageError
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.pacing import Pace
 from rolecraft.messages import Message
-from rolecraft.models import FunctionModel
+from rolecraft.models import FunctionModel, LiteLLMModel, Retries, allow_real_models
 from rolecraft.models._failures import Failure
 
 
@@ -169,3 +171,68 @@ async def test_a_call_that_is_refused_for_good_slows_down_too():
         await Asker(FunctionModel(refuse), pace=pace).open(system="s").ask(Message("why?"))
     assert pace.limit == 4
     assert pace.under_way == 0
+
+
+@pytest.mark.slow
+async def test_behind_a_server_that_takes_two_at_once_few_attempts_are_refused():
+    """A real server and client. Eight at once, and three of four attempts would be refused."""
+    under_way = answered = refused = 0
+
+    async def serve(reader, writer):
+        nonlocal under_way, answered, refused
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                await reader.readexactly(int(re.search(r"content-length: (\d+)", head)[1]))
+                under_way += 1
+                status, body = 200, _completion("yes")
+                if under_way > 2:
+                    status, body, refused = 429, {"error": {"message": "slow down"}}, refused + 1
+                else:
+                    await asyncio.sleep(0.02)
+                    answered += 1
+                under_way -= 1
+                content = json.dumps(body).encode()
+                fields = f"content-type: application/json\r\ncontent-length: {len(content)}"
+                writer.write(f"HTTP/1.1 {status} X\r\n{fields}\r\n\r\n".encode() + content)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    model = LiteLLMModel(
+        "openai/judge",
+        api_key="sk-test",
+        base_url=f"http://127.0.0.1:{port}/v1",
+        retries=Retries(times=20, first_wait=0.01, longest_wait=0.05),
+    )
+    pace = Pace(8)
+    asker = Asker(model, pace=pace)
+    with allow_real_models():
+        answers = await asyncio.gather(
+            *(asker.open(system="s").ask(Message(f"why {number}?")) for number in range(60))
+        )
+    await model.aclose()
+    server.close()
+    assert {answer.text for answer in answers} == {"yes"}
+    assert answered == 60
+    assert 0 < refused < 30
+    assert pace.slowest < 4
+    assert pace.under_way == 0
+
+
+def _completion(text):
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "judge",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": text},
+            }
+        ],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
