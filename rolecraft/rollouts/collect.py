@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.environments.task import Task
@@ -34,16 +35,20 @@ async def collect(
     *,
     model: Model | str | None = None,
     role_models: Mapping[str, Model | str] | None = None,
-    concurrency: int = 256,
+    concurrency: int | asyncio.Semaphore = 256,
     on_result: Callable[[Episode | Failed], None] | None = None,
+    journal: Callable[[Task], Path] | None = None,
     **options: Any,
 ) -> list[Episode | Failed]:
     """Play all `tasks`, at most `concurrency` at the same time; one result a task, in order.
 
-    `on_result` hears of each result as it comes. `options` go to the environments. A model given
-    as text is made once, for all episodes, and closed at the end; raises what making it raises.
+    Several calls that are given one semaphore share its places. `on_result` hears of each result
+    as it comes. `journal` says where each task is recorded, and is asked when its turn comes; what
+    stands there of an episode that was cut off or failed is gone on with. `options` go to the
+    environments. A model given as text is made once, for all episodes, and closed at the end;
+    raises what making it raises.
     """
-    slots = asyncio.Semaphore(concurrency)
+    slots = asyncio.Semaphore(concurrency) if isinstance(concurrency, int) else concurrency
     made: dict[str, Model] = {}
 
     async def resolved(spec: Model | str) -> Model:
@@ -58,7 +63,13 @@ async def collect(
         result: Episode | Failed
         async with slots:
             try:
-                result = await scenario.play(task, model=ours, role_models=by_role, **options)
+                path = None if journal is None else journal(task)
+                models: dict[str, Any] = {"model": ours, "role_models": by_role}
+                if path is not None and _begun(path):
+                    result = await scenario.recover(task, path, **models, **options)
+                else:
+                    own = {} if path is None else {"journal": path}
+                    result = await scenario.play(task, **models, **own, **options)
             except Exception as error:  # reported as this task's result
                 result = Failed(task, error)
         if on_result is not None:
@@ -75,6 +86,18 @@ async def collect(
         for its_model in made.values():
             await its_model.aclose()
     return [task.result() for task in running]
+
+
+def _begun(path: Path) -> bool:
+    """Whether a journal says what run it is of: one that was cut off in its first line does not."""
+    try:
+        with path.open("rb") as file:
+            whole = file.readline().endswith(b"\n")
+    except FileNotFoundError:
+        return False
+    if not whole:
+        path.unlink()
+    return whole
 
 
 def episodes(results: Sequence[Episode | Failed]) -> list[Episode]:
