@@ -20,25 +20,25 @@ from typing import Any, Literal
 from rolecraft.failure_taxonomy.view import (
     TraceView,
     fingerprint,
+    has_any,
     sounds_like_reading,
     words_of,
 )
 from rolecraft.trajectories.events import Event
 
-_CHANGING = re.compile(
-    r"\b_?(edit|write|patch|create|insert|replace|install|uninstall|delete|remove|save|update|commit|"
-    r"apply|append|modify|upload|post|put|send|move|rename)\w*(\.\w+)*\(|"
+_VERBS = (
+    "edit write patch create insert replace install uninstall delete remove save update commit "
+    "apply append modify upload post put send move rename"
+)
+_CHANGING = tuple(form for verb in _VERBS.split() for form in (verb, f"_{verb}"))
+"""How the names of functions begin that change something."""
+_PART_OF_NAME = re.compile(r"\w+")
+_SHELL = re.compile(
     r"\b(sed -i|git (apply|commit|checkout|reset|stash)|pip3? install|conda|apt(-get)? install|"
     r"npm (i|install)|mkdir|touch|mv|cp|rm|tee)\b|"
-    r"[^->=]>>?\s*[\w./~-]+\.\w+|\bopen\([^)]*['\"][wax]b?\+?['\"]",
-    re.IGNORECASE,
+    r"[^->=]>>?\s*[\w./~-]+\.\w+|\bopen\([^)]*['\"][wax]b?\+?['\"]"
 )
-_HINT_WORDS = (
-    "edit write patch creat insert replac install delet remov save updat commit apply append modif "
-    "upload post put send move renam sed git conda apt npm mkdir touch mv cp rm tee > open("
-)
-_HINTS = tuple(_HINT_WORDS.split())
-"""One of these stands in all that `_CHANGING` matches; to look for them is quicker."""
+_SHELL_HINTS = ("sed ", "git ", "install", "conda", "mkdir", "touch ", "mv ", "cp ", "rm ", "tee ")
 _CHANGING_WORDS = (
     "add append apply book buy cancel click commit create delete drop edit editor execute fill "
     "insert install make modify move order patch pay play post press put remove rename replace "
@@ -106,13 +106,23 @@ def _word_set(name: str) -> frozenset[str]:
     return frozenset(words_of(name))
 
 
+@lru_cache(maxsize=4096)
+def _is_changing(called: str) -> bool:
+    """True for `editor._run`, `patch_file`, and what else begins with such a verb."""
+    return any(part.startswith(_CHANGING) for part in _PART_OF_NAME.findall(called))
+
+
 def may_change(code: str, role: str) -> bool:
     """True for code that looks as if it changes something, or whose author's work is changing.
 
     For logs of others, in which every look at something is code that an interpreter runs.
     """
     small = code.lower()
-    if any(word in small for word in _HINTS) and _CHANGING.search(code) is not None:
+    for before in small.split("(")[:-1]:
+        called = before[-60:].split()[-1:]
+        if called and _is_changing(called[0]):
+            return True
+    if (">" in small or "open(" in small or has_any(small, _SHELL_HINTS)) and _SHELL.search(small):
         return True
     return not _EDITORS.isdisjoint(_word_set(role))
 

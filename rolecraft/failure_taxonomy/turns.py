@@ -16,7 +16,7 @@ from collections import defaultdict, deque
 from typing import Any
 
 from rolecraft.failure_taxonomy.steps import Step, may_change
-from rolecraft.failure_taxonomy.view import TraceView, fingerprint
+from rolecraft.failure_taxonomy.view import TraceView, fingerprint, has_any
 from rolecraft.trajectories.events import Event
 
 OWN_WORDS = 40
@@ -24,7 +24,7 @@ OWN_WORDS = 40
 REQUEST_WORDS = 8
 """A shorter request ("Please go on") names no work of its own."""
 CODE = 16
-"""Shorter code (in characters, without white space) is a mention, not work."""
+"""Shorter code (in characters) is a mention, not work."""
 ALIKE = 0.9
 """Two requests are one if so great a share of their words is common, and all names and numbers."""
 REMEMBERED = 16
@@ -41,10 +41,10 @@ _PROGRAM = re.compile(
 """Names of roles that may be no model but a program."""
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _REQUEST = re.compile(
-    r"^[ \t>*#]*(?:sub-?goal|sub-?task|request|instruction|next step or subgoal)[ \t*]*:[ \t*]*",
-    re.IGNORECASE | re.MULTILINE,
+    r"^[ \t>*#]*(?:[Ss]ub-?goal|[Ss]ub-?task)[ \t*]*:[ \t*]*",
+    re.MULTILINE,
 )
-_REQUEST_WORDS = ("goal", "GOAL", "task", "TASK", "equest", "EQUEST", "nstruction", "NSTRUCTION")
+_REQUEST_WORDS = ("goal", "task")
 _TO = re.compile(r"^[ \t>*#]*(?:intern(?: name)?|assignee|agent)[ \t*]*:[ \t*]*(.+)$", re.I | re.M)
 _WORD = re.compile(r"\w+(?:[./:_-]\w+)*")
 _NAME = re.compile(r"\d|[._/:-]|[a-z][A-Z]")
@@ -91,7 +91,7 @@ class _Turns:
 
     def _said(self, event: Event, at: int) -> None:
         asked = None
-        if any(word in event.content for word in _REQUEST_WORDS):  # most do without a regex
+        if "ub" in event.content and has_any(event.content, _REQUEST_WORDS):  # else no regex
             asked = _REQUEST.search(event.content)
         if asked is not None:
             named = _TO.search(event.content)
@@ -100,7 +100,7 @@ class _Turns:
                 return
         if "```" in event.content:
             code = "\0".join(self._own_code(event, at))
-            if len("".join(code.split())) >= CODE:
+            if len(code.strip()) >= CODE:
                 key = fingerprint("code", event.kind, event.role, code)
                 self._add(event, at, "the code", key, reads=not may_change(code, event.role))
                 return

@@ -179,6 +179,10 @@ def _may_claim(text: str) -> bool:
     passing = "pass" in lowered or "succeed" in lowered or "green" in lowered
     if passing and ("test" in lowered or " failed" in lowered):
         return True
+    if not has_any(
+        lowered, ("ran", "run", "execut", "tested", "passed", "successfully", "without ")
+    ):
+        return False
     if "without " in lowered or "successfully" in lowered or " by " in lowered:
         return _RAN.search(text) is not None or _RESULTS.search(text) is not None
     return _RAN.search(text) is not None

@@ -137,7 +137,12 @@ class TerminationUnaware(Detector):
                 asked.clear()
             if event.kind != "message" or event.role not in view.team:
                 continue
-            if last is not None and event.role != last[0] and _refuses(event.content):
+            if (
+                last is not None
+                and last[1] in view.said_again
+                and event.role != last[0]
+                and _refuses(event.content)
+            ):
                 refused.setdefault(last, event)
             last = event.role, view.texts[at]
             if last not in refused or event.data.get("farewell"):
