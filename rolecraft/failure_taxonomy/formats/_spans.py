@@ -75,12 +75,19 @@ class _Node:
 
 def tell_spans(trajectory: Trajectory, spans: Iterable[Span]) -> Trajectory:
     """Fill `trajectory` from its spans, in their logical order."""
+    spans = list(spans)
     telling = Telling(trajectory)
+    telling.total = len(spans) + sum(
+        len(said.parts)
+        for span in spans
+        if span.kind in ("run", "agent", "model")
+        for said in (*span.heard, *span.said)
+    )
     trajectory.about["records"] = list(RECORDS)
     labels: dict[str, Any] = trajectory.about.setdefault("labels", {})
     silent = asked = 0
     errors: set[str] = set()
-    for at, node in _moments(list(spans)):
+    for at, node in _moments(spans):
         span = node.span
         if at == "begin":
             node.first = len(trajectory.events)
@@ -207,6 +214,8 @@ def _begins(telling: Telling, node: _Node) -> None:
     span = node.span
     name = node.agent or UNNAMED
     if span.kind == "run":
+        prompts = [said for said in span.heard if said.side == "system"]
+        telling.counts["header"] += sum(len(said.parts) for said in prompts)
         telling.tells("", [said for said in span.heard if said.side != "system"])
     elif span.kind == "agent":
         telling.role(name, **span.described)

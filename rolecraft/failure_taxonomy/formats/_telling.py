@@ -34,6 +34,8 @@ class Telling:
     def __init__(self, trajectory: Trajectory) -> None:
         self.trajectory = trajectory
         self.counts: Counter[str] = Counter()
+        self.total: int | None = None
+        """How many elements there are, where that is known apart from `counts`."""
         self.roles: dict[str, dict[str, Any]] = {}
         self._calls: dict[str, Event] = {}
         """Calls by id."""
@@ -193,7 +195,7 @@ class Telling:
         account = {name: self.counts[name] for name in (*PARTS, "repeated")}
         self.trajectory.about["accounting"] = {
             "unit": "element",
-            "total": sum(account.values()),
+            "total": sum(account.values()) if self.total is None else self.total,
             **account,
         }
         return self.trajectory

@@ -105,12 +105,22 @@ def _after_blank(text: str, at: int) -> int:
     return at if blank is None else blank.end()
 
 
+_LISTS = ("messages", "message", "generations", "choices")
+"""Fields that hold messages, whatever stands beside them."""
+
 _WRAPPERS = (
-    "messages", "message", "input", "output", "question", "query", "task", "prompt", "prompts",
-    "text", "content", "answer", "response", "result", "value", "final_output", "generations",
-    "choices", "kwargs", "args",
+    "input", "output", "question", "query", "task", "prompt", "prompts", "text", "content",
+    "answer", "response", "result", "value", "final_output", "kwargs", "args",
 )  # fmt: skip
-"""Fields that hold what was said when nothing else in an object does, in this order."""
+"""Fields that hold what was said if nothing else in an object does, in this order."""
+
+_AROUND = frozenset(
+    {"id", "object", "created", "model", "usage", "usage_metadata", "finish_reason", "stop_reason",
+     "index", "logprobs", "llm_output", "generation_info", "type", "run", "system_fingerprint",
+     "response_metadata", "lc", "role", "metadata", "args", "kwargs", "temperature", "tools",
+     "stream", "stop", "max_tokens", "tool_choice"}
+)  # fmt: skip
+"""Fields about a call that say nothing themselves."""
 
 
 def sayings(value: Any, side: Any, *, depth: int = 0) -> list[Said]:
@@ -161,6 +171,11 @@ def _messages_in(value: Any, side: Any, depth: int) -> list[Said]:
 
 
 def _holds(value: Mapping[str, Any]) -> str:
-    """The field of an object that holds what was said, if exactly one can be meant."""
-    named = [key for key in _WRAPPERS if value.get(key) not in (None, "", [], {})]
-    return named[0] if named else ""
+    """The field of an object that holds what was said; "" if other fields say something too."""
+    said = {key for key, each in value.items() if each not in (None, "", [], {})}
+    for key in _LISTS:
+        if key in said:
+            return key
+    named = [key for key in _WRAPPERS if key in said]
+    others = said - {*named[:1], *_AROUND}
+    return named[0] if named and not any(not is_label(key) for key in others) else ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.formats._otlp import get, moment
-from rolecraft.failure_taxonomy.formats._said import Part, as_arguments, as_text
+from rolecraft.failure_taxonomy.formats._said import Part, as_arguments, as_text, read_message
 from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_spans
 from rolecraft.failure_taxonomy.formats._values import (
     first_record,
@@ -150,16 +150,17 @@ def _span(run: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> Spa
     if kind in ("model", "tool"):
         span.agent = _agent(run, by_id)
     if kind == "tool":
-        given = as_arguments(get(inputs, "input") if _only_input(inputs) else inputs)
+        given = as_arguments(get(inputs, "input") if _only(inputs, "input") else inputs)
         arguments = {"input": given} if isinstance(given, str) else given
         if isinstance(arguments, dict) and arguments.get("type") == "tool_call":
             call_id, arguments = as_text(arguments.get("id")), arguments.get("args")
         else:
             call_id = as_text(get(_metadata(run), "tool_call_id"))
-        result = sayings(outputs, "tool")
-        said = [part for each in result for part in each.parts]
-        texts = [part.text for part in said]
-        span.tool = Part("call", "\n".join(texts), span.name, call_id, arguments, ok=not error)
+        returned = get(outputs, "output") if _only(outputs, "output") else outputs
+        message = read_message(returned)
+        said = message.parts if message is not None else [Part("result", as_text(returned))]
+        text = "\n".join(part.text for part in said)
+        span.tool = Part("call", text, span.name, call_id, arguments, ok=not error)
         span.tool.id = span.tool.id or next((part.id for part in said if part.id), "")
         span.returns = outputs is not None
     elif kind in ("model", "run"):
@@ -171,8 +172,8 @@ def _span(run: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> Spa
     return span
 
 
-def _only_input(inputs: Any) -> bool:
-    return isinstance(inputs, dict) and set(inputs) == {"input"}
+def _only(fields: Any, name: str) -> bool:
+    return isinstance(fields, dict) and set(fields) == {name}
 
 
 def _metadata(run: Mapping[str, Any]) -> Any:

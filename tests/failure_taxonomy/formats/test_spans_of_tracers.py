@@ -127,6 +127,46 @@ def test_feedback_and_references_of_langsmith_are_labels(tmp_path: Path) -> None
     assert "SECRET" not in repr([trajectory.events, {**trajectory.about, "labels": None}])
 
 
+@pytest.mark.parametrize(
+    ("outputs", "text"),
+    [
+        (
+            {"output": [{"content": "a page", "score": 0.9}]},
+            '[{"content": "a page", "score": 0.9}]',
+        ),
+        ({"text": "half", "rest": "of it"}, '{"text": "half", "rest": "of it"}'),
+        ({"output": "plain"}, "plain"),
+    ],
+)
+def test_a_tools_result_is_told_whole(outputs: Any, text: str, tmp_path: Path) -> None:
+    given = runs()
+    tool = next(run for run in given if run["run_type"] == "tool")
+    tool["outputs"] = outputs
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps(given))
+    (result,) = read(path).of("tool_result")
+    assert result.content == text
+
+
+@pytest.mark.parametrize(
+    ("outputs", "text"),
+    [
+        ({"verdict": "pass", "reason": "it runs"}, '{"verdict": "pass", "reason": "it runs"}'),
+        ({"answer": "42", "plan": "think"}, '{"answer": "42", "plan": "think"}'),
+        ({"answer": "42", "model": "gpt", "score": 0.1}, "42"),
+        ({"text": "42", "usage": {"input_tokens": 3}}, "42"),
+    ],
+)
+def test_a_structured_answer_is_told_whole(outputs: Any, text: str, tmp_path: Path) -> None:
+    given = [run for run in runs() if run["run_type"] != "tool"]
+    given = [run for run in given if run["name"] in ("ChatOpenAI", "booker")][-1:]
+    given[0].pop("parent_run_id")
+    given[0]["outputs"] = outputs
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps(given))
+    assert read(path).events[-1].content == text
+
+
 def test_runs_that_are_nested_say_the_same_as_runs_in_lines(tmp_path: Path) -> None:
     flat = {run["id"]: {**run, "child_runs": []} for run in runs()}
     for run in flat.values():
