@@ -72,7 +72,9 @@ def _traces(source: Source) -> Iterator[Trajectory]:
     labels = {_plain(record["trajectory_id"]): record for record in found if _is_label(record)}
     traces = [each for each in found if _steps(each) is not None or _messages(each) is not None]
     if not traces:
-        said = "only labels are in it" if labels else "there are no `steps` or `traj` in it"
+        said = "there are no `steps` or `traj` in it"
+        if labels:
+            said = "only labels are in it: put its lines into one file with those of the traces"
         raise TraceError(source.path, said)
     other = sum(1 for each in found if each not in traces and not _is_label(each))
     names: set[str] = set()
