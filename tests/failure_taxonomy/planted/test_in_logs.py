@@ -17,7 +17,6 @@ from rolecraft.failure_taxonomy.detectors import Repetition, Reset
 from rolecraft.failure_taxonomy.planted_logs import RENDERINGS, SET_UP, THINKS
 from rolecraft.failure_taxonomy.planting import Score, Script, Turn, Use
 from rolecraft.messages import USER
-from rolecraft.trajectories import Trajectory
 
 SEEDS = 6
 Family = Callable[[Any], list[Turn]]
@@ -285,15 +284,6 @@ def chat_started_over_for_a_reason(draw: Any) -> list[Turn]:
     return [*begin, *talk(draw, "checker", "solver", "checker", "solver"), why, begin[1]]
 
 
-def imported(path: Path) -> Trajectory:
-    from rolecraft.failure_taxonomy.formats.logs import segment
-
-    if path.suffix == ".json":
-        return formats.read(path)
-    log, _ = segment(path.read_text())
-    return log.trajectory("run", where=str(path))
-
-
 @pytest.fixture
 def score(draw_of: Callable[[str], Any], tmp_path: Path) -> Callable[..., Score]:
     """Score a detector on logs of one format."""
@@ -307,7 +297,7 @@ def score(draw_of: Callable[[str], Any], tmp_path: Path) -> Callable[..., Score]
                 for seed in range(SEEDS):
                     name = f"{kind}/{family.__name__}/{seed}"
                     path.write_text(render(Script(family(draw_of(name)))))
-                    trajectory = imported(path)
+                    trajectory = formats.read(path)
                     mode = detector.modes[0]
                     result.add(detector, mode, trajectory, planted=planted, name=name)
         return result
@@ -350,5 +340,5 @@ def test_a_logger_with_two_handlers_repeats_nothing(
         records = text.replace("HyperAgent_", "\0HyperAgent_").split("\0")
         path = tmp_path / f"run{ending}"
         path.write_text("".join(record * 2 for record in records))
-        (finding,) = Repetition().judge(imported(path))
+        (finding,) = Repetition().judge(formats.read(path))
         assert finding.verdict == "absent", finding
