@@ -13,6 +13,7 @@ import pytest
 from rolecraft.errors import (
     BadModelResponse,
     LimitReached,
+    ModelError,
     ModelUnavailable,
     RealModelForbidden,
     UnknownName,
@@ -291,11 +292,14 @@ async def test_a_judge_without_an_answer_never_means_clean(
 
 
 async def test_a_question_too_long_for_the_model_names_the_way_out(talk: Trajectory) -> None:
-    error = BadModelResponse("This model's maximum context length is 8192 tokens.")
-    opinion = await Judge(ScriptedModel([error])).judge(talk, modes=["reset"])
-    assert opinion.findings[0].reason.endswith(
-        "A smaller `window` (`--window`) makes questions shorter."
-    )
+    said = "This model's maximum context length is 8192 tokens."
+    hint = "A smaller `window` (`--window`) makes questions shorter."
+    opinion = await Judge(ScriptedModel([BadModelResponse(said)])).judge(talk, modes=["reset"])
+    assert opinion.findings[0].reason.endswith(f"{said} {hint}")
+    with pytest.raises(ModelError, match="A smaller `window`"):  # refused, as servers do
+        await Judge(ScriptedModel([ModelError(said, status=400)])).judge(talk)
+    with pytest.raises(ModelError, match=r"^no such model$"):
+        await Judge(ScriptedModel([ModelError("no such model")])).judge(talk)
 
 
 async def test_what_is_set_up_wrongly_is_an_error_and_no_opinion(talk: Trajectory) -> None:

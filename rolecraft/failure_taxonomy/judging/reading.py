@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rolecraft.errors import BadModelResponse, ModelUnavailable
+from rolecraft.errors import BadModelResponse, ModelError, ModelUnavailable
 from rolecraft.failure_taxonomy.judging.answers import Answer, no_answer, read_answer
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.checking import checked
@@ -116,6 +116,10 @@ class Reader:
         except (ModelUnavailable, BadModelResponse) as error:
             self.reading.usage = self.reading.usage + (error.usage or Usage(calls=0))
             return no_answer(asked, f"the model gave no answer: {error}{_hint(str(error))}")
+        except ModelError as error:
+            if type(error) is ModelError and (hint := _hint(str(error))):
+                error.args = (f"{error}{hint}",)
+            raise
         self.reading.usage = self.reading.usage + completion.usage
         answer = read_answer(completion, marker=marker, asked=asked, source=self.source)
         if answer.usable:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.errors import BadModelResponse, ModelUnavailable, UsageError
+from rolecraft.errors import BadModelResponse, ModelError, ModelUnavailable, UsageError
 from rolecraft.failure_taxonomy.evidence import quotable
 from rolecraft.failure_taxonomy.judging.answers import Answer, no_answer, read_answer
 from rolecraft.failure_taxonomy.judging.asking import Asker
@@ -118,7 +118,9 @@ class Search:
         for left in reversed(range(ROUNDS + 1)):
             try:
                 completion = await conversation.ask(*new, tools=TOOLS)
-            except (ModelUnavailable, BadModelResponse, UsageError) as error:
+            except (ModelError, UsageError) as error:
+                if isinstance(error, ModelError) and type(error) not in _NO_TOOLS:
+                    raise
                 self.usage = self.usage + (getattr(error, "usage", None) or Usage(calls=0))
                 return self._none(f"the model did not take up tools: {error}")
             self.usage = self.usage + completion.usage
@@ -232,6 +234,10 @@ class Search:
             return "No event."
         more = f"\n\n{len(rest)} more, from event {rest[0].seq} on." if rest else ""
         return fence(pieces, self._marker) + more
+
+
+_NO_TOOLS = (ModelUnavailable, BadModelResponse, ModelError)
+"""What servers say that know no tools; a `ModelError` of another kind means something else."""
 
 
 class _BadCall(Exception):
