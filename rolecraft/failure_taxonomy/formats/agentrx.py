@@ -1,11 +1,11 @@
 """AgentRx traces (github.com/microsoft/AgentRx): failed runs with labelled failure steps.
 
-Two forms: `steps` of `substeps` with `role` and `content` (its own form of any trace), and
-`traj`, the messages of a tau-bench run. A file may hold one, or many as lines or a list; rows with
-`failures` and a `root_cause`, in the same file, are the labels of the row with their
-`trajectory_id`. Each event has in `data["step"]` the number of its step, which counts from 1 and
-is what the labels name. What a user was secretly told, the reward and the labels stand in
-`about["labels"]`.
+Two forms: `steps` of `substeps` with `role` and `content` (its own form of any trace, in which the
+calls of a tau-bench run stand as JSON in the text), and `traj`, the messages of a tau-bench run. A
+file may hold one, or many as lines or a list; rows with `failures` and a `root_cause`, in the same
+file, are the labels of the row with their `trajectory_id`. Each event has in `data["step"]` the
+number of its step, which counts from 1 and is what the labels name. What a simulated user was
+secretly told, the reward and the labels stand in `about["labels"]`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.formats import who_and_when
 from rolecraft.failure_taxonomy.formats._otlp import get
-from rolecraft.failure_taxonomy.formats._said import as_text
+from rolecraft.failure_taxonomy.formats._said import Part, Said, as_arguments, as_text, read_message
 from rolecraft.failure_taxonomy.formats._telling import Telling
 from rolecraft.failure_taxonomy.formats._values import (
     first_record,
@@ -94,6 +94,7 @@ def _plain(name: Any) -> str:
     return as_text(name).removeprefix("tau_retail_")
 
 
+_OF_TAU = frozenset({"system", "user", "assistant", "tool"})
 _SHOWN = frozenset({"steps", "traj", "instruction", "trajectory_id", "task_id"})
 
 
@@ -103,8 +104,10 @@ def _trace(name: str, record: Mapping[str, Any], label: Any) -> Trajectory:
     telling = Telling(trajectory)
     steps = _steps(record)
     if steps is not None:
-        about["records"] = list(_STEPS)
-        if record.get("instruction"):
+        roles = {as_text(get(turn, "role")) for step in steps for turn in step["substeps"]}
+        of_tau = roles <= _OF_TAU
+        about["records"] = list(_MESSAGES if of_tau else _STEPS)
+        if record.get("instruction") and not of_tau:
             about["task"] = as_text(record["instruction"])
         _tell_steps(telling, steps)
     else:
@@ -116,9 +119,12 @@ def _trace(name: str, record: Mapping[str, Any], label: Any) -> Trajectory:
             for event in trajectory.events[first:]:
                 event.data["step"] = index if isinstance(index, int) else number
     labels = {key: value for key, value in record.items() if key not in _SHOWN}
+    if "instruction" in record and "task" in about and about["task"] != record["instruction"]:
+        labels["instruction"] = record["instruction"]  # told to the simulated user alone
     if isinstance(label, Mapping):
         labels |= {key: value for key, value in label.items() if key != "trajectory_id"}
-    about["labels"] = labels
+    if labels:
+        about["labels"] = labels
     return telling.finish()
 
 
@@ -127,15 +133,46 @@ def _tell_steps(telling: Telling, steps: list[Any]) -> None:
     for number, step in enumerate(steps, start=1):
         index = step.get("index")
         for turn in step["substeps"]:
-            seq = len(trajectory.events)
-            event, flaw = who_and_when._event(turn, trajectory.events)
-            event.data.pop("labels", None)
-            event.seq = event.time = seq
-            event.data["step"] = index if isinstance(index, int) else number
-            trajectory.events.append(event)
-            telling.counts["events" if event.role else "unsegmented"] += 1
-            if flaw:
-                trajectory.problems.append(f"step {number}: {flaw}")
+            first = len(trajectory.events)
+            said = _of_tau(turn)
+            if said is not None:
+                telling.says("", said)
+            else:
+                _tell_turn(telling, turn, number)
+            for event in trajectory.events[first:]:
+                event.data["step"] = index if isinstance(index, int) else number
+
+
+def _tell_turn(telling: Telling, turn: Any, number: int) -> None:
+    """A turn of Magentic-One or of any other system, as in Who&When's logs."""
+    trajectory = telling.trajectory
+    event, flaw = who_and_when._event(turn, trajectory.events)
+    event.data.pop("labels", None)
+    event.seq = event.time = len(trajectory.events)
+    trajectory.events.append(event)
+    telling.counts["events" if event.role else "unsegmented"] += 1
+    if flaw:
+        trajectory.problems.append(f"step {number}: {flaw}")
+
+
+def _of_tau(turn: Any) -> Said | None:
+    """A turn of a tau-bench run; None for any other."""
+    role, content = get(turn, "role"), get(turn, "content")
+    if not isinstance(content, str):
+        return None
+    if role == "tool":
+        return Said("tool", [Part("result", content)])
+    if role in ("system", "user"):
+        return Said(role, [Part("text", content)])
+    if role != "assistant":
+        return None
+    at = content.find("[\n") if content.startswith("[") else content.find("\n\n[\n")
+    calls = as_arguments(content[at:]) if at >= 0 else None
+    said = read_message({"role": "assistant", "tool_calls": calls})
+    if not isinstance(calls, list) or said is None or len(said.parts) != len(calls):
+        return None
+    text = content[:at].strip()
+    return Said("assistant", [*([Part("text", text)] if text else []), *said.parts])
 
 
 def _labels(trajectory: Trajectory) -> list[Labels]:

@@ -133,3 +133,26 @@ def test_many_runs_as_a_list_and_labels_with_another_prefix(tmp_path: Path) -> N
     first, second = read_all(path)
     assert (first.labels, len(second.labels)) == ((), 1)
     assert second.name == f"{path}#tau_retail_2"
+
+
+def test_files_of_its_own_converter_have_calls_and_keep_what_a_user_was_told_apart() -> None:
+    """In its form of a tau-bench run calls stand in the text, and `instruction` is a secret."""
+    tau, magentic = read_all(Path(__file__).parent / "files" / "agentrx_ir.jsonl")
+    events = tau.trajectory.events
+    assert [(e.kind, e.role, e.data["step"], e.cause) for e in events] == [
+        ("message", "user", 2, None),
+        ("message", "assistant", 3, None),
+        ("tool_call", "assistant", 3, 1),
+        ("tool_result", "assistant", 4, 2),
+        ("tool_call", "assistant", 5, None),
+        ("tool_result", "assistant", 6, 4),
+        ("message", "assistant", 7, None),
+    ]
+    assert events[1].content == "Let me see."
+    assert events[2].data["arguments"] == {"email": "mia@example.com"}
+    about = tau.trajectory.about
+    assert about["labels"] == {"instruction": "SECRET"}
+    assert about["task"] == "I want to return it."
+    assert "SECRET" not in repr([events, {**about, "labels": None}])
+    assert magentic.trajectory.about["task"] == "How old was the painter?"
+    assert [e.role for e in magentic.trajectory.events][1:3] == ["Orchestrator"] * 2

@@ -30,6 +30,7 @@ MADE = {
     "langfuse_observations.jsonl": "langfuse",
     "langfuse_spans.jsonl": "otel",
     "pydantic_ai_spans.jsonl": "otel",
+    "agentrx_ir.jsonl": "agentrx",
 }
 
 KEYS = st.sampled_from(
