@@ -43,7 +43,7 @@ def test_a_run_can_be_read_event_by_event_in_the_terminal(cli, journal):
 def test_failures_are_looked_for_when_asked(cli, journal):
     assert "14 modes" not in cli("show", journal).out
     out = cli("show", journal, "--failures").out
-    assert "of the 14 modes was judged" in out
+    assert "of the 14 modes were judged" in out
     assert "Not judged: verification.absent: " in out
 
 
@@ -72,7 +72,7 @@ def test_the_page_is_written(cli, journal, tmp_path):
     page = (tmp_path / "pages" / "run.html").read_text("utf-8")
     assert page.startswith("<!doctype html>")
     assert "Rain" in page
-    assert "of the 14 modes was judged" in page
+    assert "of the 14 modes were judged" in page
     assert "The states of Writer" in page
 
 
