@@ -98,3 +98,33 @@ def test_a_verdict_hangs_on_what_happened_alone(
 def test_the_interval_of_a_share_is_wilsons(hits: int, total: int, low: float, high: float) -> None:
     """Reference values: R's `prop.test(…, correct = FALSE)`."""
     assert wilson(hits, total) == pytest.approx((low, high), abs=5e-5)
+
+
+ENDINGS = {"premature_end", "verification.absent", "verification.weak", "termination_unaware"}
+
+
+@pytest.mark.parametrize(
+    ("name", "detector", "mode"),
+    [m for m in MEASURED if m[0] != "test_repetition"],
+    ids=[m[0] for m in MEASURED if m[0] != "test_repetition"],
+)
+async def test_a_failure_that_is_seen_while_the_run_goes_on_is_one_at_its_end(
+    name: str, detector: Detector, mode: str
+) -> None:
+    """What has not ended cannot lack an end: no verdict before the stop hangs on one.
+
+    Repetition waits for what follows, and has tests of its own. Logs without stops are read whole.
+    """
+    module = load(name)
+    for family in [*module.POSITIVE, *module.NEGATIVE]:
+        whole = await family(load("conftest").Draw(f"{family.__name__}/live")).play()
+        if "records" in whole.about:
+            continue
+        at_the_end = seen(detector, mode, whole)
+        for length in range(1, len(whole.events)):
+            part = Trajectory(whole.id, whole.about, whole.events[:length])
+            assert at_the_end or not seen(detector, mode, part), (family.__name__, length)
+            if mode in ENDINGS and not any(event.kind == "stop" for event in part.events):
+                assert not any(
+                    f.mode == mode and f.verdict == "absent" for f in detector.judge(part)
+                )
