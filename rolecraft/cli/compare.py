@@ -56,6 +56,14 @@ def compare(
             "if every trace has a partner.",
         ),
     ] = None,
+    found: Annotated[
+        bool,
+        typer.Option(
+            "--found",
+            help="Compare in how many traces a mode was found; what was not decided counts as not "
+            "found. For detectors that can only find.",
+        ),
+    ] = False,
     annotator: Annotator = None,
     mapping: Mapping = None,
     modes: Modes = None,
@@ -69,18 +77,19 @@ def compare(
         broken: list[TraceError] = []
         left = _labels(baseline, annotator, broken, output)
         right = _labels(candidate, annotator, broken, output)
-        found = compared(left, right, modes=mode, paired=paired)
-        increased = found.increases(alpha)
-        line = found.to_dict()
+        result = compared(left, right, modes=mode, paired=paired, found=found)
+        increased = result.increases(alpha)
+        line = result.to_dict()
         line |= {"alpha": alpha, "increased": [row.mode for row in increased]}
         output.result(line)
         if not json:
-            _show(found, alpha, output)
+            _show(result, alpha, output)
         if increased and not json:
             say_remedies({row.mode: row.candidate.present for row in increased}, output)
-        if fail_on_increase and not found.tested:
+        if fail_on_increase and not result.tested:
             raise CommandLineError(
-                "`--fail-on-increase` has nothing to go by: no mode was decided in both sets."
+                "`--fail-on-increase` has nothing to go by: no mode was decided in both sets, or "
+                "could be denied. See `--found`."
             )
         if fail_on_increase and increased:
             raise typer.Exit(ExitCode.GATE)
@@ -113,11 +122,16 @@ def _show(found: Comparison, alpha: float, output: Output) -> None:
     for names, what in zip(found.unpaired, ("baseline", "candidate"), strict=True):
         if names:
             output.warn(f"Without a partner, {len(names)} of the {what}: left out of the tests.")
+    if found.one_sided and not found.found:
+        output.warn(
+            f"Found but never denied, so not comparable this way: {', '.join(found.one_sided)}. "
+            "`--found` compares in how many traces they were found."
+        )
     rows = [
         [
             row.mode,
-            _share(row.baseline),
-            _share(row.candidate),
+            _share(row.baseline, found.found),
+            _share(row.candidate, found.found),
             "" if row.test is None else f"{row.test.p:.2g}",
             "" if row.adjusted is None else f"{row.adjusted:.2g}",
             f"{row.baseline.unknown}/{row.candidate.unknown}",
@@ -125,7 +139,8 @@ def _show(found: Comparison, alpha: float, output: Output) -> None:
         for row in found.modes
     ]
     head = ["mode", "baseline", "candidate", "p", "Holm", "unknown"]
-    output.table("Failure modes; present, of those that are decided", head, rows, numeric=3)
+    of = "found, of all" if found.found else "present, of those that are decided"
+    output.table(f"Failure modes; {of}", head, rows, numeric=3)
     tests = dict.fromkeys(row.test.test for row in found.modes if row.test is not None)
     output.say(
         f"{', '.join(tests) or 'No test: no mode was decided in both'}, two-sided; p-values "
@@ -143,5 +158,7 @@ def _show(found: Comparison, alpha: float, output: Output) -> None:
             output.say(f"{row.mode}: significantly {row.change}.", style=style)
 
 
-def _share(count: Count) -> str:
+def _share(count: Count, found: bool) -> str:
+    if found:
+        return f"{count.present} of {count.total}"
     return f"{count.present} of {count.judged}" if count.judged else "not judged"

@@ -94,13 +94,21 @@ def _show(found: Distribution, output: Output) -> None:
             MAST_V3.code(mode),
             mode,
             f"{count.present} of {count.judged}" if count.judged else "not judged",
-            "" if count.rate is None else f"{count.rate:.0%}",
+            "" if count.rate is None or count.one_sided else f"{count.rate:.0%}",
+            f"{count.found:.0%}" if count.judged else "",
             f"{count.unknown_share:.0%}",
         ]
         for mode, count in found.whole.modes.items()
     ]
     title = f"Modes; codes of {MAST_V3.name}"
-    output.table(title, ["code", "mode", "present", "rate", "unknown"], rows, numeric=3)
+    output.table(title, ["code", "mode", "present", "rate", "found", "unknown"], rows, numeric=3)
+    one_sided = [mode for mode, count in found.whole.modes.items() if count.one_sided]
+    if one_sided:
+        output.say(
+            f"Found but never denied, so without a rate: {', '.join(one_sided)}. Found: of all "
+            "traces, decided or not.",
+            style="dim",
+        )
     if len(found.groups) > 1:
         rows = [
             [

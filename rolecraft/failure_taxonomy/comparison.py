@@ -4,7 +4,8 @@ For each mode an exact test of its counts: McNemar's where the same traces were 
 sets (paired by name), Fisher's otherwise. The number of failures a trace is compared by Wilcoxon's
 signed-rank test where there are pairs. P-values of the modes are corrected by Holm's procedure
 over all modes that were tested. Invariant: a trace in which a mode was not decided takes no part
-in the test of that mode, and is counted as unknown.
+in the test of that mode, and is counted as unknown; unless the caller asks for what was *found*,
+and so takes what was not decided as not found.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ Change = Literal["more", "fewer", "same", "unknown"]
 
 @dataclass(slots=True)
 class ModeChange:
-    """One mode in both sets. `test` is None where no trace (or pair) has it decided in both."""
+    """One mode in both sets.
+
+    `test` is None where no trace (or pair) has it decided in both, and where it was never denied.
+    """
 
     mode: str
     baseline: Count
@@ -44,6 +48,15 @@ class ModeChange:
     only_candidate: int = 0
     pairs: int = 0
     """Pairs in which both are decided."""
+    found: bool = False
+    """True if what was not decided counted as not found."""
+
+    @property
+    def one_sided(self) -> bool:
+        """True if it was found and never denied, in either set, though not always decided."""
+        present = self.baseline.present + self.candidate.present
+        unknown = self.baseline.unknown + self.candidate.unknown
+        return bool(present and unknown and not self.baseline.absent + self.candidate.absent)
 
     @property
     def change(self) -> Change:
@@ -53,8 +66,13 @@ class ModeChange:
         if self.pairs:
             before, after = self.only_baseline, self.only_candidate
             return "more" if after > before else "fewer" if after < before else "same"
-        left, right = self.baseline.rate or 0.0, self.candidate.rate or 0.0
+        # Cross-multiplied, so that nothing is rounded. In sets of what was found, of all traces.
+        left = self.baseline.present * self._of(self.candidate)
+        right = self.candidate.present * self._of(self.baseline)
         return "more" if right > left else "fewer" if right < left else "same"
+
+    def _of(self, count: Count) -> int:
+        return count.total if self.found else count.judged
 
     def significant(self, alpha: float) -> bool:
         """True if the corrected p-value is at most `alpha`."""
@@ -89,8 +107,15 @@ class Comparison:
     """Mean number of failures a pair, over the modes that were decided in both."""
     failures_test: Significance | None = None
     judges: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    found: bool = False
+    """True if what was not decided counted as not found."""
     unpaired: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
     """Traces of each set that have no partner, and are left out of paired tests."""
+
+    @property
+    def one_sided(self) -> list[str]:
+        """Modes that were found and never denied: only `found=True` can compare them."""
+        return [row.mode for row in self.modes if row.one_sided]
 
     def increases(self, alpha: float = 0.05) -> list[ModeChange]:
         """The modes that became significantly more frequent."""
@@ -102,6 +127,7 @@ class Comparison:
             "traces": {"baseline": self.traces[0], "candidate": self.traces[1]},
             "paired": self.paired,
             "judged_by": {"baseline": list(self.judges[0]), "candidate": list(self.judges[1])},
+            "unknown_counts_as": "not found" if self.found else "undecided",
             "correction": f"Holm over {self.tested} modes",
             "modes": [row.to_dict() for row in self.modes],
         }
@@ -124,13 +150,17 @@ def compare(
     *,
     modes: Iterable[str] | None = None,
     paired: bool | None = None,
+    found: bool = False,
 ) -> Comparison:
     """Compare two sets of labels.
 
     `modes` are those that are tested, and over which is corrected; all of them unless given.
     `paired` says whether traces of one name are the same task played twice; without it they are
-    if every trace has a partner of its name. Raises `UsageError` for an empty set, and where pairs
-    are asked for and there are none; `UnknownName` for a mode that there is not.
+    if every trace has a partner of its name. With `found`, what was not decided counts as not
+    found: for annotators that can only find, and only if the same one labelled both sets.
+
+    Raises `UsageError` for an empty set, and where pairs are asked for and there are none;
+    `UnknownName` for a mode that there is not.
     """
     if not baseline or not candidate:
         raise UsageError("A comparison wants traces on both sides.")
@@ -143,24 +173,30 @@ def compare(
             "Pairs were asked for, and no trace of the one set has the name of one of the other: "
             f"{baseline[0].trace!r} and {candidate[0].trace!r}, for instance."
         )
-    rows = [ModeChange(mode, _count(baseline, mode), _count(candidate, mode)) for mode in wanted]
+    rows = [
+        ModeChange(mode, _count(baseline, mode), _count(candidate, mode), found=found)
+        for mode in wanted
+    ]
     result = Comparison(
         (len(baseline), len(candidate)),
         paired,
         rows,
         0,
         judges=(_judges(baseline), _judges(candidate)),
+        found=found,
     )
     if paired:
         by_name = {row.trace: row for row in baseline}, {row.trace: row for row in candidate}
         pairs = [(by_name[0][left], by_name[1][right]) for left, right in matches.pairs.items()]
         result.unpaired = (matches.gold_only, matches.predicted_only)
         for row in rows:
-            _test_pairs(row, pairs)
-        _test_failures(result, pairs, wanted)
+            if found or not row.one_sided:
+                _test_pairs(row, pairs, found)
+        _test_failures(result, pairs, wanted, found)
     else:
         for row in rows:
-            _test_sets(row)
+            if found or not row.one_sided:
+                _test_sets(row, found)
     tested = [row for row in rows if row.test is not None]
     result.tested = len(tested)
     corrected = holm([row.test.p for row in tested if row.test is not None])
@@ -181,12 +217,24 @@ def _judges(labels: Sequence[Labels]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.annotator or "unnamed" for row in labels))
 
 
-def _test_pairs(row: ModeChange, pairs: Sequence[tuple[Labels, Labels]]) -> None:
-    decided = [
-        (before == "present", after == "present")
-        for before, after in ((a.verdict(row.mode), b.verdict(row.mode)) for a, b in pairs)
-        if before in ("present", "absent") and after in ("present", "absent")
-    ]
+def _verdict(labels: Labels, mode: str, found: bool) -> bool | None:
+    """Whether the mode is present; None if that was not decided."""
+    verdict = labels.verdict(mode)
+    if verdict in (None, "unknown"):
+        return False if found else None
+    return verdict == "present"
+
+
+def _decided(
+    pair: tuple[Labels, Labels], modes: Iterable[str], found: bool
+) -> list[tuple[bool, bool]]:
+    """Of the modes that both of a pair have decided, whether they are present in each."""
+    both = ((_verdict(pair[0], mode, found), _verdict(pair[1], mode, found)) for mode in modes)
+    return [(left, right) for left, right in both if left is not None and right is not None]
+
+
+def _test_pairs(row: ModeChange, pairs: Sequence[tuple[Labels, Labels]], found: bool) -> None:
+    decided = [each for pair in pairs for each in _decided(pair, [row.mode], found)]
     row.pairs = len(decided)
     row.only_baseline = sum(before and not after for before, after in decided)
     row.only_candidate = sum(after and not before for before, after in decided)
@@ -194,32 +242,27 @@ def _test_pairs(row: ModeChange, pairs: Sequence[tuple[Labels, Labels]]) -> None
         row.test = mcnemar_exact(row.only_baseline, row.only_candidate)
 
 
-def _test_sets(row: ModeChange) -> None:
+def _test_sets(row: ModeChange, found: bool) -> None:
     before, after = row.baseline, row.candidate
-    if before.judged and after.judged:
+    if found:
+        row.test = fisher_exact(
+            (before.present, before.total - before.present),
+            (after.present, after.total - after.present),
+        )
+    elif before.judged and after.judged:
         row.test = fisher_exact((before.present, before.absent), (after.present, after.absent))
 
 
 def _test_failures(
-    result: Comparison, pairs: Sequence[tuple[Labels, Labels]], modes: Sequence[str]
+    result: Comparison,
+    pairs: Sequence[tuple[Labels, Labels]],
+    modes: Sequence[str],
+    found: bool,
 ) -> None:
     """The number of failures of each pair, over the modes that both have decided."""
-    counts: list[tuple[int, int]] = []
-    for before, after in pairs:
-        decided = [
-            (before.verdict(mode), after.verdict(mode))
-            for mode in modes
-            if before.verdict(mode) in ("present", "absent")
-            and after.verdict(mode) in ("present", "absent")
-        ]
-        if decided:
-            counts.append(
-                (
-                    sum(left == "present" for left, _ in decided),
-                    sum(right == "present" for _, right in decided),
-                )
-            )
-    if counts:
+    decided = [each for pair in pairs if (each := _decided(pair, modes, found))]
+    if decided:
+        counts = [(sum(a for a, _ in each), sum(b for _, b in each)) for each in decided]
         means = [sum(pair[side] for pair in counts) / len(counts) for side in (0, 1)]
         result.failures = (means[0], means[1])
         result.failures_test = wilcoxon_signed_rank(after - before for before, after in counts)

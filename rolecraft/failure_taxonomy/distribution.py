@@ -40,6 +40,19 @@ class Count:
         return self.present / self.judged if self.judged else None
 
     @property
+    def found(self) -> float:
+        """Share of all traces in which it was found: the rate is at least that."""
+        return self.present / self.total if self.total else 0.0
+
+    @property
+    def one_sided(self) -> bool:
+        """True if it was found and never denied, though it was not always decided.
+
+        Some detectors can only find. Then `rate` is 1 and says nothing; `found` does.
+        """
+        return bool(self.present and self.unknown and not self.absent)
+
+    @property
     def unknown_share(self) -> float:
         return self.unknown / self.total if self.total else 0.0
 
@@ -49,6 +62,7 @@ class Count:
             "absent": self.absent,
             "unknown": self.unknown,
             "rate": self.rate,
+            "found": self.found,
         }
 
 

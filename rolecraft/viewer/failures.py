@@ -71,6 +71,8 @@ def _modes(found: Distribution) -> list[Markup]:
     rows = []
     for mode, counted in found.whole.modes.items():
         rate = "not judged" if counted.rate is None else f"{counted.rate:.0%}"
+        if counted.one_sided:
+            rate = "never denied"
         share = found.whole.share(mode)
         rows.append(
             [
@@ -78,18 +80,20 @@ def _modes(found: Distribution) -> list[Markup]:
                 MAST_V3.code(mode),
                 f"{counted.present} of {counted.judged}" if counted.judged else "-",
                 rate,
+                f"{counted.found:.0%}" if counted.judged else "-",
                 f"{share:.1%}" if share is not None and counted.judged else "-",
                 f"{counted.unknown_share:.0%}",
             ]
         )
-    head = ["mode", "code", "present", "rate", "share of failures", "unknown"]
+    head = ["mode", "code", "present", "rate", "found", "share of failures", "unknown"]
     sources = ", ".join(f"{name} {n}" for name, n in list(found.sources.items())[:8])
     return [
         element("h2", "Modes"),
         element(
             "p",
-            "Rate: share of the traces in which the mode was decided. Unknown: share of the traces "
-            "in which it was not, by anybody.",
+            "Rate: share of the traces in which the mode was decided. Found: share of all traces; "
+            "the true rate is at least that. Never denied: whoever looked could only find it, so "
+            "there is no rate. Unknown: share of the traces in which nobody decided it.",
         ),
         table(head, rows, numeric=1),
         element("p", f"Verdicts by: {sources or 'nobody'}.", class_="quiet"),

@@ -45,7 +45,7 @@ def test_a_report_as_json_has_all_counts(cli, make):
     (line,) = cli("report", make("runs", "++-?"), "--json", "--by", "annotator").lines
     assert line["traces"] == 4
     assert line["judged_by"] == {"judge:x": 4}
-    counts = {"present": 2, "absent": 1, "unknown": 1, "rate": 2 / 3}
+    counts = {"present": 2, "absent": 1, "unknown": 1, "rate": 2 / 3, "found": 0.5}
     assert line["modes"]["repetition"] == counts
     assert line["groups"]["judge:x"]["modes"]["repetition"] == counts
     assert line["modes"]["reset"]["rate"] is None
@@ -86,6 +86,23 @@ def test_a_gate_that_nothing_was_judged_for_does_not_pass(cli, make):
     result = cli("compare", make("a", "????"), make("b", "++++"), "--fail-on-increase")
     assert result.code == ExitCode.USAGE
     assert "no mode was decided in both" in result.err
+
+
+def test_what_can_only_be_found_is_compared_by_how_often_it_was(cli, make):
+    """A detector that never denies would look the same whatever it finds."""
+    few, many = make("a", "+???????????"), make("b", "++++++++++??")
+    gate = ("--fail-on-increase", "--mode", "repetition")
+    result = cli("compare", few, many, *gate)
+    assert result.code == ExitCode.USAGE
+    assert "Found but never denied" in result.err
+    assert "`--found`" in result.err
+    result = cli("compare", few, many, *gate, "--found")
+    assert result.code == ExitCode.GATE
+    assert "1 of 12" in result.out
+    assert "10 of 12" in result.out
+    report = cli("report", few)
+    assert "Found but never denied, so without a rate: repetition" in " ".join(report.out.split())
+    assert "100%" not in report.out.split("repetition")[1].split("history_loss")[0]
 
 
 def test_a_comparison_says_how_it_was_made(cli, make):

@@ -87,6 +87,21 @@ def test_a_failure_that_is_unknown_on_one_side_is_no_difference() -> None:
     assert found.failures_test.p == 1.0
 
 
+def test_what_was_found_can_be_compared_where_nobody_denies() -> None:
+    before, after = side("a", repetition="+???????"), side("b", repetition="+++++++?")
+    row = next(row for row in compare(before, after).modes if row.mode == "repetition")
+    assert (row.test, row.change, row.one_sided) == (None, "unknown", True)
+    found = compare(before, after, found=True)
+    row = next(row for row in found.modes if row.mode == "repetition")
+    assert row.test == mcnemar_exact(0, 6)
+    assert found.failures == (1 / 8, 7 / 8)
+    found = compare(before, after, found=True, paired=False)
+    row = next(row for row in found.modes if row.mode == "repetition")
+    assert row.test == fisher_exact((1, 7), (7, 1))
+    assert row.change == "more"
+    assert found.to_dict()["unknown_counts_as"] == "not found"
+
+
 def test_p_values_are_corrected_over_the_modes_that_are_tested() -> None:
     before = side("a", repetition="-" * 8, reset="-" * 8, derailment="-" * 8)
     after = side("b", repetition="+" * 8, reset="-" * 8, derailment="-" * 8)
