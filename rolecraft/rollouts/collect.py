@@ -68,7 +68,7 @@ async def collect(
                 if path is not None and _begun(path):
                     result = await scenario.recover(task, path, **models, **options)
                 else:
-                    own = {} if path is None else {"journal": path}
+                    own: dict[str, Any] = {} if path is None else {"journal": path}
                     result = await scenario.play(task, **models, **own, **options)
             except Exception as error:  # reported as this task's result
                 result = Failed(task, error)
