@@ -7,7 +7,7 @@ from typing import Any
 
 from rolecraft.environments.task import Task, TaskEnvironment
 from rolecraft.errors import UnknownName
-from rolecraft.roles.ready.answers import exact_value, final_answer, is_right
+from rolecraft.roles.ready.answers import exact_value, final_answer, is_none, is_right
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.events import Event, Signal
 
@@ -17,8 +17,9 @@ class MathsEnvironment(TaskEnvironment):
 
     Signals:
 
-    - `answer.given`, 0 or 1: there is an answer, and it is a number;
-    - `answer.correct`, 0 or 1: it has exactly the right value;
+    - `answer.given`, 0 or 1: there is an answer, and it is a number, or `None`;
+    - `answer.correct`, 0 or 1: it has exactly the right value (`decimals` in the task's data says
+      to how many the right one was rounded), or is `None` where that is right;
     - `code.runs` and `code.failed`: how many programs ran to their end, and how many did not.
 
     Raises `UnknownName` if there is no role `answers`.
@@ -37,8 +38,9 @@ class MathsEnvironment(TaskEnvironment):
     async def grade(self) -> list[Signal]:
         said = self._answer()
         answer = final_answer(said.content) if said is not None else None
-        given = answer is not None and exact_value(answer) is not None
-        right = given and is_right(str(answer), self.task.data["answer"])
+        given = answer is not None and (exact_value(answer) is not None or is_none(answer))
+        expected, decimals = self.task.data["answer"], self.task.data.get("decimals")
+        right = given and is_right(str(answer), expected, decimals=decimals)
         about_answer: dict[str, Any] = {
             "role": self.answers,
             "step": said.seq if said is not None else None,

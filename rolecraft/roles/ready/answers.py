@@ -74,14 +74,24 @@ def exact_value(text: str) -> Fraction | None:
     return value
 
 
-def is_right(given: str, expected: str) -> bool:
-    """True if `given` has exactly the value of `expected`.
+def is_none(text: str) -> bool:
+    """True for an answer that says there is none, in the word `None`."""
+    return len(text) <= _MAX_DIGITS and _plain(text).strip(" .").lower() == "none"
 
-    Where a percentage is asked for, one without its sign is right too.
+
+def is_right(given: str, expected: str, *, decimals: int | None = None) -> bool:
+    """True if `given` has exactly the value of `expected`, or both are `None`.
+
+    Where a percentage is asked for, one without its sign is right too. With `decimals` the
+    expected value was rounded to so many, and what rounds to it is right.
     """
+    if is_none(expected):
+        return is_none(given)
     value, right = exact_value(given), exact_value(expected)
     if value is None or right is None:
         return False
+    if decimals is not None and abs(value - right) <= Fraction(1, 2 * 10**decimals):
+        return True
     percent = "%" in expected and "%" not in given and "cent" not in given.lower()
     return value == right or (percent and value == right * 100)
 

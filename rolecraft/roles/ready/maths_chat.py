@@ -21,7 +21,7 @@ from pydantic import BaseModel, model_validator
 from rolecraft.actions import Action, UserRequirement
 from rolecraft.actions.run_code import NO_OUTPUT, RunPython, python_in, run_python
 from rolecraft.messages import FINISH, USER_REQUIREMENT, Message
-from rolecraft.roles.ready.answers import exact_value, final_answer
+from rolecraft.roles.ready.answers import exact_value, final_answer, is_none
 from rolecraft.roles.ready.reads_along import ReadsAlong
 from rolecraft.roles.remedies.voting import UntilVerified, Verification, Vote
 from rolecraft.roles.role import Role
@@ -159,11 +159,11 @@ class Verdict(BaseModel):
     reason: str
     accepted: bool
     answer: str = ""
-    """The answer that is accepted: one exact number."""
+    """The answer that is accepted: one exact number, or None for a problem that has no answer."""
 
     @model_validator(mode="after")
     def _has_a_number(self) -> Self:
-        if self.accepted and exact_value(self.answer) is None:
+        if self.accepted and exact_value(self.answer) is None and not is_none(self.answer):
             raise ValueError(f"what is accepted is one exact number, not {self.answer!r}")
         return self
 
