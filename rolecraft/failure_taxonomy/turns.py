@@ -12,7 +12,7 @@ everything, nor what a logger with several handlers wrote several times.
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from typing import Any
 
 from rolecraft.failure_taxonomy.steps import Step, may_change
@@ -21,6 +21,8 @@ from rolecraft.trajectories.events import Event
 
 OWN_WORDS = 40
 """A text of so many words is a paragraph: nobody says it twice by custom."""
+THOUGHT_WORDS = 25
+"""The same for thoughts, which are said to nobody and so not by custom."""
 REQUEST_WORDS = 8
 """A shorter request ("Please go on") names no work of its own."""
 CODE = 16
@@ -30,8 +32,8 @@ ALIKE = 0.9
 REMEMBERED = 16
 """A request is compared with so many earlier ones to the same role."""
 
-TWICE = 0.02
-"""A logger with two handlers makes half of the records repetitions, with so small an error."""
+TWICE = 0.8
+"""A logger with several handlers writes at least so great a share of all turns equally often."""
 TEXT = "the text"
 """Name of a step that is a long text."""
 
@@ -68,7 +70,6 @@ class _Turns:
         self._first = next((at for at, e in enumerate(view.events) if e.kind == "message"), -1)
         leading = {e.cause for e in view.events if e.kind in ("tool_call", "tool_result")}
         twice = logged_twice(view)
-        said: dict[str, set[str]] = defaultdict(set)
         for at, event in enumerate(view.events):
             if event.role not in view.team or (twice and event.data.get("again")):
                 if "```" in event.content:
@@ -77,16 +78,12 @@ class _Turns:
             if event.kind == "tool_call":
                 self._call(event, at)
             elif event.kind in ("message", "thought"):
-                if event.kind == "message" and len(said[event.role]) < 2:
-                    said[event.role].add(event.content[:200])
                 if event.seq not in leading:  # what it leads to is the step
                     self._said(event, at)
             elif event.kind == "tool_result" and event.data.get("tool") == event.role:
                 self._text(event, at)  # what a role reports to whom it works for
             self._acted[event.role] = at
-        automatic = {
-            role for role, texts in said.items() if len(texts) == 1 and _PROGRAM.search(role)
-        }
+        automatic = answering_machines(view)
         self.steps = [s for s in self.steps if s.name != TEXT or s.role not in automatic]
 
     def _said(self, event: Event, at: int) -> None:
@@ -118,7 +115,8 @@ class _Turns:
         said = self.view.texts[at]
         if said not in self.view.said_again:
             return
-        if len(event.content.split(None, OWN_WORDS - 1)) == OWN_WORDS:
+        enough = THOUGHT_WORDS if event.kind == "thought" else OWN_WORDS
+        if len(event.content.split(None, enough - 1)) == enough:
             key = fingerprint("text", event.kind, event.role, ",".join(event.to)) + said
             self._add(event, at, TEXT, key)
 
@@ -157,12 +155,33 @@ def as_text(arguments: Any) -> str:
     return str(arguments)
 
 
+def answering_machines(view: TraceView) -> frozenset[str]:
+    """Roles whose names are those of programs and whose messages are all one text."""
+    said: dict[str, set[str]] = defaultdict(set)
+    for event in view.events:
+        if event.kind == "message" and len(said[event.role]) < 2:
+            said[event.role].add(event.content[:200])
+    return frozenset(
+        role for role, texts in said.items() if len(texts) == 1 and _PROGRAM.search(role)
+    )
+
+
 def logged_twice(view: TraceView) -> bool:
-    """True if a logger wrote every record several times: an importer marks them `again`."""
-    repeated = view.about.get("repeated")
-    if not isinstance(repeated, (int, float)):
+    """True if a logger wrote everything several times: importers mark what is repeated `again`.
+
+    A role that is stuck repeats one of its turns, a logger with two handlers all of them.
+    """
+    if not view.about.get("repeated"):
         return False
-    return any(abs(repeated - share) <= TWICE for share in (1 / 2, 2 / 3))
+    runs: list[int] = []
+    for event in view.events:
+        if event.kind in ("message", "thought") and event.role in view.team:
+            if event.data.get("again") and runs:
+                runs[-1] += 1
+            else:
+                runs.append(1)
+    times, number = max(Counter(runs).items(), key=lambda run: run[1], default=(1, 0))
+    return times > 1 and number >= TWICE * len(runs)
 
 
 class _Request:

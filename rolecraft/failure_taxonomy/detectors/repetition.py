@@ -13,8 +13,8 @@ same role, the same paragraph. There, only a change of the world is a reason: a 
 something new and says what it said before has done nothing with it.
 
 A step repeated until its outcome changes, with nothing else in between, was waiting. A reset
-without a cause is no reason to do things again, and turns from before it that come again after it
-are repetitions whatever was done in between.
+without a cause is no reason to do things again, nor is what anybody says after it; turns from
+before it that come again after it are repetitions whatever was done in between.
 """
 
 from __future__ import annotations
@@ -156,11 +156,12 @@ class _News:
     def between(self, before: Step, after: Step) -> bool:
         """True if a reason to do `after` lies between the two steps."""
         start, end, role = before.end + 1, after.start, after.role
-        if after.kind == "turn" and _count(self._resets, start, end):
+        begun_anew = _count(self._resets, start, end) > 0
+        if begun_anew and after.kind == "turn":
             return False
         if _count(self._everyone, start, end):
             return True
-        if after.kind == "turn":
+        if begun_anew or after.kind == "turn":
             return False
         if _count(self._told[role], start, end):
             return True

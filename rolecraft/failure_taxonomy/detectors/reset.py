@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
+from rolecraft.failure_taxonomy.turns import answering_machines
 from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView
 from rolecraft.messages import USER
 from rolecraft.trajectories.events import Event, EventKind, FailureFinding
@@ -160,8 +161,9 @@ def _varied(event: Event) -> str:
 
 def _begun_again(view: TraceView, turns: list[int]) -> Iterator[Sign]:
     """Where the task is put again, or the first turn is taken again."""
-    # In a log of others the first turn may be a program that puts the task.
-    opening = turns[0] if view.ours else turns[:2][-1]
+    # In a log of others the first turn may be a program that puts the task: then the second counts.
+    opening = turns[1] if len(turns) > 1 and _puts_task(view, turns[0]) else turns[0]
+    machines = answering_machines(view)
     latest: dict[tuple[str, tuple[str, ...], str], int] = {}
     heads: set[str] = set()
     for at, event in enumerate(view.events):
@@ -175,6 +177,8 @@ def _begun_again(view: TraceView, turns: list[int]) -> Iterator[Sign]:
             continue
         key = (event.role, event.to, text)
         if at <= opening:
+            if event.role in machines and not _puts_task(view, at):
+                continue
             heads.add(head)
             latest[key] = at
         elif key in latest:
@@ -184,6 +188,12 @@ def _begun_again(view: TraceView, turns: list[int]) -> Iterator[Sign]:
                 yield Sign(
                     at, f"the dialogue's first words come again, {between} turns later", True
                 )
+
+
+def _puts_task(view: TraceView, at: int) -> bool:
+    task = view.about.get("task")
+    said = view.events[at].content.strip()
+    return isinstance(task, str) and bool(task.strip()) and bool(said) and task.strip() in said
 
 
 # --- causes -------------------------------------------------------------------------------------

@@ -94,7 +94,23 @@ def begun_again(draw: Any) -> list[Turn]:
     return [*begin, subgoal(draw, "Editor"), edit(draw), Turn(SET_UP), *begin]
 
 
+def stuck_in_one_response(draw: Any) -> list[Turn]:
+    """Half of the log is one response, word for word: no logger does that."""
+    thought = {THINKS: paragraph(draw)}
+    again = [Turn("Navigator", fields=thought)] * 8
+    return [*lap(draw), *lap(draw), subgoal(draw), *again, answer(draw)]
+
+
+def same_search_after_a_reset(draw: Any) -> list[Turn]:
+    """Other words lead to the same search, which was done before the system was set up again."""
+    call = search(draw)
+    first = [subgoal(draw), answer(draw, "Navigator", call), *lap(draw)]
+    return [*first, Turn(SET_UP), subgoal(draw), answer(draw, "Navigator", call)]
+
+
 REPEATED = [
+    stuck_in_one_response,
+    same_search_after_a_reset,
     same_search_in_a_row,
     same_search_after_another,
     same_subgoal_after_its_answer,
@@ -224,9 +240,9 @@ def go_on(draw: Any) -> list[Turn]:
 
 
 def automatic_answers(draw: Any) -> list[Turn]:
-    """A program that has one long answer for everything."""
+    """A program that has one long answer for everything, from the first turn on."""
     always = Turn("terminal", says=paragraph(draw))
-    return [ask(draw), *(turn for _ in range(3) for turn in (*talk(draw, "solver"), always))]
+    return [ask(draw), *(turn for _ in range(3) for turn in (always, *talk(draw, *"abc")))]
 
 
 def code_by_another(draw: Any) -> list[Turn]:
@@ -267,6 +283,12 @@ def set_up_again(draw: Any) -> list[Turn]:
 def begun_again_without_a_line(draw: Any) -> list[Turn]:
     begin = lap(draw)
     return [*begin, *lap(draw), *lap(draw), *begin]
+
+
+def same_subgoal_in_the_middle(draw: Any) -> list[Turn]:
+    """The second lap comes again: repetition, and no new beginning."""
+    again = lap(draw)
+    return [*lap(draw), *again, *lap(draw), *again]
 
 
 def set_up_once(draw: Any) -> list[Turn]:
@@ -321,7 +343,8 @@ def test_repetitions_are_found_in_chats(score: Callable[..., Score], kind: str) 
 
 def test_resets_are_found_in_hyperagent_logs(score: Callable[..., Score]) -> None:
     positive = [set_up_again, begun_again_without_a_line, begun_again]
-    holds(score(Reset(), "hyperagent", positive, [set_up_once, *CLEAN]))
+    negative = [set_up_once, *CLEAN, same_search_in_a_row, same_subgoal_in_the_middle]
+    holds(score(Reset(), "hyperagent", positive, negative))
 
 
 @pytest.mark.parametrize("kind", ["ag2", "metagpt"])
