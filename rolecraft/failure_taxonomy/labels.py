@@ -69,6 +69,8 @@ class Labels:
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Labels:
         """From what `to_dict` or `Report.to_dict` made. Raises `ValueError` with what is wrong."""
+        if not isinstance(line, Mapping):
+            raise ValueError(f"a line of labels is an object, not {line!r}")
         if not isinstance(line.get("trace"), str) or not isinstance(line.get("findings"), list):
             raise ValueError("it has no text `trace` and list `findings`")
         blame = line.get("decisive")
@@ -104,7 +106,7 @@ def finding_from_dict(row: Any) -> FailureFinding:
     if verdict not in _VERDICTS:
         raise ValueError(f"a verdict is one of {_VERDICTS}, not {verdict!r}")
     events = row.get("events") or ()
-    if not all(isinstance(seq, int) and not isinstance(seq, bool) for seq in events):
+    if not isinstance(events, (list, tuple)) or any(type(seq) is not int for seq in events):
         raise ValueError(f"`events` are numbers of events, not {events!r}")
     return FailureFinding(
         mode,
@@ -193,21 +195,22 @@ def write_labels(labels: Iterable[Labels], path: Path | str) -> Path:
 
 def _is_ours(path: Path) -> bool:
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            first = json.loads(next((line for line in file if line.strip()), "null"))
+        with path.open("rb") as file:
+            line = next((line for line in file if line.strip()), b"null")
+        first = json.loads(line.decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(first, dict) and {"trace", "findings"} <= first.keys()
 
 
 def _lines(path: Path) -> Iterator[Labels]:
-    with path.open(encoding="utf-8-sig") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
             try:
-                yield Labels.from_dict(json.loads(line))
-            except (ValueError, UsageError) as error:
+                yield Labels.from_dict(json.loads(line.decode("utf-8-sig")))
+            except (ValueError, UsageError, RecursionError) as error:
                 raise TraceError(path, f"line {number}: {error}") from error
 
 

@@ -57,6 +57,9 @@ def test_a_mode_that_was_not_asked_about_has_no_verdict() -> None:
         ),
         ('{"trace": "a", "findings": [], "outcome": "yes"}', "'yes'"),
         ("{", "line 2"),
+        ("[1]", r"an object, not \[1\]"),
+        ('{"trace": "a", "findings": [{"mode": "reset", "verdict": "absent", "events": 3}]}', "3"),
+        ("[" * 100_000, "line 2"),
     ],
 )  # fmt: skip
 def test_a_wrong_line_is_named(tmp_path: Path, line: str, complaint: str) -> None:
@@ -65,6 +68,13 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, complaint: str) -> Non
     with pytest.raises(TraceError, match=complaint) as caught:
         read_labels(path)
     assert "line 2" in str(caught.value)
+
+
+def test_a_line_that_is_no_utf_8_is_named(tmp_path: Path) -> None:
+    path = write_labels([LABELS], tmp_path / "gold.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"trace": "\xff"}\n')
+    with pytest.raises(TraceError, match=r"line 2.*0xff"):
+        read_labels(path)
 
 
 def test_labels_of_an_imported_file_name_its_trace(tmp_path: Path) -> None:
