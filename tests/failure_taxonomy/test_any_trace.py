@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy import MODES, annotate
+from rolecraft.failure_taxonomy.attribution import decisive
+from rolecraft.failure_taxonomy.detectors import Constraints
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import windows
 from rolecraft.trajectories import Artifact, Event, Recorder, Trajectory
@@ -102,3 +104,24 @@ async def test_the_cost_of_a_trace_grows_with_its_length_and_no_faster() -> None
         return best / length
 
     assert await per_event(40_000) < 3 * await per_event(2_000)
+
+
+def test_the_decisive_failure_is_found_in_one_pass_over_all_findings() -> None:
+    """Eight times as many failures, all made good in the end, take no more time for each."""
+
+    def per_finding(count: int) -> float:
+        broken = {"target": "tone", "constraint": "polite", "passed": False}
+        events = [Event("verify", role="ada", data=broken, seq=seq) for seq in range(count)]
+        passed = {"target": "tests", "passed": True}
+        events.append(Event("verify", role="ada", data=passed, seq=count))
+        view = TraceView(Trajectory("long", {"goal": {"verify": "tests"}}, events))
+        findings = Constraints().judge(view)
+        assert len(findings) == count
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            assert decisive(findings, view) is None
+            best = min(best, time.process_time() - start)
+        return best / count
+
+    assert per_finding(2_400) < 4 * per_finding(300)

@@ -25,21 +25,16 @@ def decisive(findings: Iterable[FailureFinding], view: TraceView) -> Decisive | 
 def unrecovered(findings: Iterable[FailureFinding], view: TraceView) -> Iterator[FailureFinding]:
     """The `present` findings that nothing later made good, earliest first."""
     present = [finding for finding in findings if finding.verdict == "present"]
+    if not present:
+        return
+    met = max((start for start, end in when_met(view) if end == len(view.events)), default=-1)
+    seen = list(watches(view)) if any(f.source == "environment" for f in present) else []
+    broken = {watch.event.seq: watch for watch in reversed(seen)}  # the first of an event
+    kept = {(w.name, w.role): view.position[w.event.seq] for w in seen if w.kept}  # the last
     for finding in sorted(present, key=lambda finding: finding.events):
-        if not _recovered(finding, view):
-            yield finding
-
-
-def _recovered(finding: FailureFinding, view: TraceView) -> bool:
-    at = view.position[finding.events[0]]
-    if any(start > at and end == len(view.events) for start, end in when_met(view)):
-        return True
-    if finding.source != "environment":
-        return False
-    seen = list(watches(view))
-    broken = next((watch for watch in seen if watch.event.seq == finding.events[-1]), None)
-    return broken is not None and any(
-        watch.kept and watch.name == broken.name and watch.role == broken.role
-        for watch in seen
-        if view.position[watch.event.seq] > view.position[broken.event.seq]
-    )
+        if view.position[finding.events[0]] < met:
+            continue
+        watch = broken.get(finding.events[-1]) if finding.source == "environment" else None
+        if watch and kept.get((watch.name, watch.role), -1) > view.position[watch.event.seq]:
+            continue
+        yield finding
