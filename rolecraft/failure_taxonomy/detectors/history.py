@@ -116,8 +116,12 @@ class HistoryLoss(Detector):
 
 def _cut_between(cuts: dict[str, list[int]], role: str, start: int, end: int) -> int | None:
     """Position of the role's last truncation in (start, end); what names no role is everyone's."""
-    places = [at for name in {role, ""} for at in cuts.get(name, ()) if start < at < end]
-    return max(places, default=None)
+    last = [
+        places[before - 1]
+        for name in {role, ""}
+        if (places := cuts.get(name)) and (before := bisect_left(places, end)) > 0
+    ]
+    return max((at for at in last if at > start), default=None)
 
 
 def _reasons_to_go_back(view: TraceView) -> list[int]:

@@ -35,6 +35,8 @@ COPIED = 0.9
 KNOWN = 0.5
 """Share of a block's lines that others wrote before, from which it is a quotation."""
 
+MOST_NAMES = 200
+"""In a larger crowd nobody's name is looked for in what others say."""
 _LINE = 12
 _BUILDS = re.compile(
     "assist|author|build|cod(e|er|ing)$|comput|design|develop|engineer|expert|implement|program|"
@@ -236,7 +238,7 @@ def _code(
 def _impersonations(view: TraceView) -> Iterator[Crossed]:
     """Sections in the first person, headed by the name of a colleague who has not spoken."""
     names = [name for name in view.team if len(name) > 1]
-    if len(names) < 2:
+    if not 2 <= len(names) <= MOST_NAMES:
         return
     name = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     heading = re.compile(
