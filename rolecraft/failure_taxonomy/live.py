@@ -107,15 +107,14 @@ class LiveDetectors:
 
     def _take_up(self) -> bool:
         """Put what is committed into the order of the record; False if nothing new is."""
+        beginnings = [at for at, event in enumerate(self._heard) if event.seq == 0]
+        if beginnings and (beginnings[-1] or self._events):
+            self._heard = self._heard[beginnings[-1] :]
+            self._begin()  # another run, or this one from its beginning
         committed = [event for event in self._heard if event.seq >= 0]
         if not committed:
             return False
         self._heard = [event for event in self._heard if event.seq < 0]
-        for at in range(len(committed) - 1, -1, -1):
-            if committed[at].seq == 0 and (at or self._events):
-                self._begin()  # another run, or this one from its beginning
-                committed = committed[at:]
-                break
         committed.sort(key=lambda event: event.seq)
         self._events += committed
         return True

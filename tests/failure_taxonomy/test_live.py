@@ -199,6 +199,30 @@ async def test_one_object_can_watch_one_run_after_the_other() -> None:
     assert written(first) == written(second)
 
 
+async def test_a_run_that_failed_goes_on_under_the_same_eyes() -> None:
+    """The round that failed is told twice, and watched once."""
+
+    class Fails(Look):
+        left: int = 1
+
+        async def run(self, history: list[Message]) -> str | Message:
+            if self.left and len(history) > 2:
+                self.left -= 1
+                raise OSError("the disk is gone")
+            return await super().run(history)
+
+    watch = LiveDetectors(on={"repetition": "nudge"})
+    team = stuck(Fails, observers=[watch])
+    with pytest.raises(OSError, match="the disk is gone"):
+        await team.run("Look into the folder.", rounds=12)
+    Fails.left = 0
+    run = await team.recover(team.trajectory)
+    assert run.stop == "idle"
+    said = [e for e in run.trajectory.of("message") if e.role == "environment"]
+    named = [(e.to, *e.data["metadata"]["nudge"]["events"]) for e in said]
+    assert len(named) == len(set(named)) >= 2
+
+
 # --- observers ----------------------------------------------------------------------------------
 
 
