@@ -21,7 +21,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, NO_STOP, Detector
-from rolecraft.failure_taxonomy.detectors.termination import while_passing, while_reached
+from rolecraft.failure_taxonomy.detectors.termination import (
+    COURTESY,
+    while_passing,
+    while_reached,
+)
 from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView, is_constraint
 from rolecraft.trajectories.events import Event, FailureFinding
 
@@ -221,6 +225,14 @@ def _actions_not_begun(view: TraceView) -> Iterator[Left]:
             yield Left(role, view.last_deeds.get(role), f"`{role}` did not begin {listed}", swap)
 
 
+def _went_on(view: TraceView, at: int, last: Event) -> bool:
+    """True if somebody said more than a courtesy between position `at` and the last event."""
+    return any(
+        event.kind == "message" and event is not last and len(event.content.strip()) > COURTESY
+        for event in view.events[at + 1 :]
+    )
+
+
 def _failed_run(view: TraceView) -> Iterator[Left]:
     """Code that failed as the last thing that ran, and a farewell that says nothing besides."""
     last = view.last_deed
@@ -229,7 +241,7 @@ def _failed_run(view: TraceView) -> Iterator[Left]:
     if len(last.content.strip()) > len("TERMINATE") + BARE:
         return
     runs = [step for step in view.steps if step.finished and step.kind in ("code", "tool")]
-    if runs and runs[-1].failed:
+    if runs and runs[-1].failed and not _went_on(view, runs[-1].end, last):
         result = view.events[runs[-1].end]
         reason = f"the code of event {view.events[runs[-1].start].seq} failed, and nobody went on"
         yield Left(last.role, last, reason, result if result.role == last.role else None)

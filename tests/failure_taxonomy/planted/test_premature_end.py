@@ -302,6 +302,20 @@ def an_answer_after_a_failure(draw: Any) -> Script:
     return Script(turns, about=CHAT, stop=None)
 
 
+def worked_out_in_words(draw: Any) -> Script:
+    """After the failure the team goes on without code, and then closes."""
+    one, two = draw.role(), draw.role()
+    run = Use("run_python", {"code": draw.say()}, "exitcode: 1", ok=False)
+    farewell = Note("message", "TERMINATE", {"farewell": True})
+    talk = " ".join(draw.say() for _ in range(3))
+    turns = [
+        Turn(one, does=[run], says="It failed."),
+        Turn(two, says=talk),
+        Turn(one, does=[farewell]),
+    ]
+    return Script(turns, about=CHAT, stop=draw.one_of(None, "finished"))
+
+
 def a_chat_that_may_go_on(draw: Any) -> Script:
     one, two = draw.role(), draw.role()
     run = Use("run_python", {"code": draw.say()}, "exitcode: 1", ok=False)
@@ -323,6 +337,7 @@ POSITIVE = [
 NEGATIVE = [
     a_farewell_after_a_success,
     an_answer_after_a_failure,
+    worked_out_in_words,
     a_chat_that_may_go_on,
     everything_is_there,
     cut_off_by_rounds,
