@@ -108,6 +108,12 @@ NO_ANSWERS: dict[str, Any] = {
     "a draft among thoughts, then a refusal": f"<think>Maybe {answer(*ABSENT)}</think> I can't.",
     "a draft among thoughts that were cut off": f"<think>Maybe {answer(*ABSENT)} No, wait:",
     "thoughts whose begin the template wrote": f"Maybe {answer(*ABSENT)} No.</think> I can't.",
+    "an end of thoughts in a draft, then a refusal": (
+        f"{answer(*ABSENT, diagnosis='</think>')} No.</think> I can't."
+    ),
+    "an end of thoughts in an answer that is cut off": (
+        f"Hm.</think>{answer(*ABSENT, diagnosis='It says </think> early.')[:-30]}"
+    ),
     "a draft among thoughts, then a cut-off answer": (
         f"<think>Maybe {answer(*ABSENT)}</think>\n{answer(PRESENT)[:-40]}"
     ),
@@ -166,6 +172,15 @@ def test_a_well_formed_answer_is_read() -> None:
 )
 def test_words_and_fences_around_an_answer_do_no_harm(before: str, after: str) -> None:
     assert read(before + answer(*ABSENT) + after).usable
+
+
+@pytest.mark.parametrize(
+    "before", ["", "<think>A draft: {}. </think>\n", "Hm.</think>", "```json\n"]
+)
+def test_an_answer_may_quote_a_trace_that_has_the_mark_of_thoughts(before: str) -> None:
+    after = "\n```" if before.startswith("```") else ""
+    said = read(before + answer(ABSENT[0], {**PRESENT, "quote": "so </think> I do"}) + after)
+    assert not isinstance(said.rows["repetition"], str)
 
 
 def test_a_mode_that_is_left_out_is_unknown_and_the_others_count() -> None:

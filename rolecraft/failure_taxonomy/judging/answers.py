@@ -168,12 +168,26 @@ def the_object(completion: Completion, marker: str, *, key: str) -> dict[str, An
 
 def _spoken(text: str) -> str:
     """The text after the thoughts with which some models begin, drafts among them."""
-    _, end, spoken = text.rpartition("</think>")
+    _, end, rest = text.partition("</think>")
     if end:
-        return spoken
+        for part in (text, rest):
+            if _is_one_object(part):  # the mark stands in it: a quote of a trace that has it
+                return part
+        return text.rpartition("</think>")[2]
     if "<think>" in text[: text.find("{")]:
         raise NoAnswer("the answer ends among the model's thoughts")
     return text
+
+
+def _is_one_object(text: str) -> bool:
+    """True for a JSON object, in a code fence or bare, and nothing besides."""
+    try:
+        return isinstance(json.loads(_FENCES.sub("", text.strip())), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_FENCES = re.compile(r"\A```\w*\n|\n```\Z")
 
 
 def _objects(text: str, marker: str, key: str) -> Iterator[dict[str, Any]]:
