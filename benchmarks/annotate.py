@@ -8,7 +8,7 @@ what a detector costs depends on the machine, how often it reads the text hardly
 where `json.loads` takes 0.2 s for 20 MB" is five times `json.loads`.
 
 The texts are made here, from a seed: runs of our own in which roles talk, use tools, write files
-and check them; the same as a HyperAgent log and as a chat. Repetitions and resets are in all.
+and check them; work of the same kind as a HyperAgent log and as a chat. All have repetitions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from judge_tokens import table as tokens_table
 
 from rolecraft.failure_taxonomy import DETECTORS, LiveDetectors, formats
 from rolecraft.failure_taxonomy.detectors import repeated_text
-from rolecraft.failure_taxonomy.planted_logs import as_ag2, as_hyperagent
+from rolecraft.failure_taxonomy.planted_logs import THINKS, as_ag2, as_hyperagent
 from rolecraft.failure_taxonomy.planting import Script, Turn, Use
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import windows
@@ -43,7 +43,7 @@ READING_S = 1.0
 """Importing and windowing 3 MB may take so long on the machine of the yardstick."""
 YARDSTICK_S = 0.2
 """What `json.loads` takes there for 20 MB."""
-LIVE_US = 5000.0
+LIVE_US = 1000.0
 """A live event may cost so much, on the same machine."""
 
 _WORDS = (
@@ -253,15 +253,15 @@ def _script(dice: random.Random, size: int, *, planner: bool) -> Script:
     made = 0
     call = Use("code_search", {"name": "f0"})
     while made < size:
-        thought = {"thinks": _says(dice, 60)}
+        thoughts = [{THINKS: _says(dice, 60)} for _ in range(3)]
         if dice.random() < 0.95:
             call = Use("code_search", {"name": f"f{dice.randrange(10**6)}", "why": _says(dice, 9)})
         said = _says(dice, 120)
         if planner:
             asks = f"Find f{dice.randrange(10**4)}. {_says(dice, 30)}"
-            turns.append(Turn("Planner", says=asks, to="Navigator", fields=thought))
-        turns.append(Turn("Navigator", does=[call], says=said, fields=thought))
-        turns.append(Turn("Planner", says=_says(dice, 50), to="Executor", fields=thought))
+            turns.append(Turn("Planner", says=asks, to="Navigator", fields=thoughts[0]))
+        turns.append(Turn("Navigator", does=[call], says=said, fields=thoughts[1]))
+        turns.append(Turn("Planner", says=_says(dice, 50), to="Executor", fields=thoughts[2]))
         made += 2200 if planner else 1400
     return Script(turns)
 
