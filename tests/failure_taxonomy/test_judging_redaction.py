@@ -6,6 +6,7 @@ None of the secrets here is one: they only look alike.
 from __future__ import annotations
 
 import json
+import time
 from copy import deepcopy
 
 import pytest
@@ -220,3 +221,29 @@ async def test_without_redaction_the_label_says_that_nothing_was_looked_for(trac
     assert report.to_dict()["judge"]["redacted"] is None
     report = await annotate(trajectory, judge=Judge(says(), redaction=Redaction(rules=())))
     assert report.to_dict()["judge"]["redacted"] == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN PRIVATE KEY-----\n",
+        "password:",
+        "bearer ",
+        "sk-",
+        "a@",
+        "http://a:b",
+        "DE12 3456 ",
+        "password='{}x' ",
+    ],
+)
+def test_no_text_takes_for_ever(trace, text):
+    """Each is made to begin a secret everywhere: time grows with the length, not its square."""
+
+    def seconds(length):
+        said = "".join(text.format(at + 10**9) for at in range(length // len(text)))
+        begin = time.process_time()
+        Redaction().apply(trace(Event("message", role="ann", content=said)))
+        return time.process_time() - begin
+
+    short = min(seconds(20_000) for _ in range(3))
+    assert seconds(320_000) < 16 * 6 * max(short, 0.002)

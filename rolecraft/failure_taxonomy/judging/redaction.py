@@ -52,7 +52,7 @@ def _is_email(match: re.Match[str]) -> bool:
 
 
 _KEYS = (
-    r"sk-(?=[\w-]*\d)[\w-]{16,}|sk_(?:live|test)_\w{10,}|rk_(?:live|test)_\w{10,}|"
+    r"sk-(?=[\w-]{0,200}\d)[\w-]{16,}|sk_(?:live|test)_\w{10,}|rk_(?:live|test)_\w{10,}|"
     r"gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_\w{20,}|npm_\w{30,}|"
     r"pypi-[\w-]{30,}|xox[abeoprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|"
     r"ya29\.[\w-]{20,}|lsv2_\w{20,}|gsk_\w{20,}|"
@@ -65,7 +65,7 @@ RULES: tuple[Rule, ...] = (
         # Escaped line ends, as in JSON, too; without an end, up to where base64 ends.
         re.compile(
             r"-----BEGIN (?P<kind>[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----"
-            r"(?:.*?-----END (?P=kind)-----|"
+            r"(?:(?:[^-]|-(?!----))*-----END (?P=kind)-----|"
             r"(?:(?:\s|\\[nr])*[\w-]{2,30}: [^\n\\]*)*(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,})*)",
             re.DOTALL,
         ),
@@ -75,7 +75,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "token",
         re.compile(
-            r"\b(?:bearer|basic)\s+(?P<secret>(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*)", re.IGNORECASE
+            r"\b(?:bearer|basic)\s+(?P<secret>(?=[\w.~+/-]{0,200}\d)[\w.~+/-]{16,}=*)",
+            re.IGNORECASE,
         ),
         ("bearer", "basic"),
     ),
@@ -84,7 +85,7 @@ RULES: tuple[Rule, ...] = (
         re.compile(
             r"(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|access[_-]?token|"
             r"auth[_-]?token|private[_-]?token)(?:\\?[\"'])?\s*(?:=>|:=|=|:)\s*"
-            r"(?:\\?[\"'](?P<quoted>[^\"'\\\s]{6,})|(?P<bare>(?=[^\s,;]*\d)[^\s\"'\\,;)\]}]{8,}))",
+            r"(?:\\?[\"'](?P<quoted>[^\"'\\\s]{6,})|(?P<bare>(?=[^\s,;]{0,200}\d)[^\s\"'\\,;)\]}]{8,4096}))",
             re.IGNORECASE,
         ),
         ("passw", "passphrase", "secret", "key", "token"),
@@ -212,7 +213,8 @@ class _Taken:
         self.counts: dict[str, int] = {}
         self._told: dict[str, str] = {}
         """Secrets that only the words around them give away, and the rule's name."""
-        self._anywhere: re.Pattern[str] | None = None
+        self._lengths: dict[str, set[int]] = {}
+        """How long those are that begin with these characters."""
 
     def learn(self, text: str) -> None:
         """Remember what is known for a secret by the words before it: it may be said again."""
@@ -222,9 +224,10 @@ class _Taken:
                 continue
             for match in rule.pattern.finditer(text):
                 start, end = _secret(match)
-                if end - start >= 6 and text[start:end] not in self._told:
+                if end - start >= _BEGINNING and text[start:end] not in self._told:
                     self._told[text[start:end]] = rule.name
-                    self._anywhere = None
+                    beginning = text[start : start + _BEGINNING]
+                    self._lengths.setdefault(beginning, set()).add(end - start)
 
     def value(self, value: Any) -> Any:
         """A JSON value with the secrets in its texts, keys and numbers replaced."""
@@ -262,13 +265,7 @@ class _Taken:
             for span in [_secret(match)]
             if span[0] < span[1]
         ]
-        if self._told:
-            if self._anywhere is None:  # the longest first, so that none hides in another
-                listed = sorted(self._told, key=len, reverse=True)
-                self._anywhere = re.compile("|".join(map(re.escape, listed)))
-            found += [
-                (*match.span(), self._told[match[0]]) for match in self._anywhere.finditer(text)
-            ]
+        found += self._said_again(text)
         merged: list[tuple[int, int, str]] = []
         for start, end, name in sorted(found, key=lambda span: (span[0], -span[1])):
             if merged and start < merged[-1][1]:
@@ -277,6 +274,18 @@ class _Taken:
             else:
                 merged.append((start, end, name))
         return merged
+
+    def _said_again(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where a secret stands that is known from elsewhere; in one pass, however many are."""
+        at, last = 0, len(text) - _BEGINNING if self._told else -1
+        while at <= last:
+            for length in sorted(self._lengths.get(text[at : at + _BEGINNING], ()), reverse=True):
+                name = self._told.get(text[at : at + length])
+                if name is not None:
+                    yield at, at + length, name
+                    at += length - 1
+                    break
+            at += 1
 
     def _stand_in(self, secret: str, name: str) -> str:
         known = self._stand_ins.get(secret)
@@ -287,6 +296,9 @@ class _Taken:
             self.originals[known] = secret
         return known
 
+
+_BEGINNING = 6
+"""A shorter secret is not looked for where nothing gives it away."""
 
 _TELLING = frozenset({"secret", "quoted", "bare"})
 """The groups of patterns that take out a part of what they match."""
