@@ -15,7 +15,14 @@ from rolecraft.errors import BadModelResponse, UsageError
 from rolecraft.failure_taxonomy import MODES, Judge, Opinion
 from rolecraft.failure_taxonomy.judging.merging import is_global
 from rolecraft.failure_taxonomy.judging.prompt import DIGEST, NOTES
-from rolecraft.failure_taxonomy.judging.searching import AT_ONCE, FOUND, LISTED, ROUNDS, TEXT
+from rolecraft.failure_taxonomy.judging.searching import (
+    AT_ONCE,
+    FOUND,
+    LISTED,
+    ROUNDS,
+    TEXT,
+    _place,
+)
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import windows
 from rolecraft.messages import ToolCall
@@ -281,6 +288,32 @@ async def test_words_are_searched_for_whatever_their_case_and_white_space(trace:
     assert many.endswith(f"{60 - FOUND} more, from event {FOUND} on.")
     assert re.findall(r"event (\d+): ", next_ones)[0] == "50"
     assert none == "No event."
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "place"),
+    [
+        ("a a  B\nc", "a b c", "a  B\nc"),
+        ("one, TWO!", "e, tw", "e, TW"),
+        ("x" * 50_000 + "y", "xy", "xy"),
+        ("never", "ever", "ever"),
+    ],
+)
+def test_what_is_searched_for_is_found_in_its_place(text: str, words: str, place: str) -> None:
+    found = _place(words, text)
+    assert found is not None
+    assert text[slice(*found)] == place
+
+
+def test_a_search_takes_no_longer_for_more_words_in_a_text_that_repeats_itself() -> None:
+    text = "a " * 100_000 + "b"
+
+    def seconds(words: int) -> float:
+        begun = time.process_time()
+        assert _place("a " * words + "b", text) == (len(text) - 2 * words - 1, len(text))
+        return time.process_time() - begun
+
+    assert min(seconds(240) for _ in range(3)) < 6 * min(seconds(2) for _ in range(3)) + 0.05
 
 
 @pytest.mark.parametrize(

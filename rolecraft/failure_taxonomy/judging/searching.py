@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import BadModelResponse, ModelError, ModelUnavailable, UsageError
@@ -200,20 +201,14 @@ class Search:
     def _search(self, words: str, first: int) -> str:
         if not 2 <= len(words.strip()) <= 500:
             raise _BadCall("`text` has 2 to 500 characters.")
-        # Plain search first: a pattern would take long on texts that nearly repeat themselves.
         plain = " ".join(words.lower().split())
-        pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
-        hits = [
-            event
-            for event in self._from(first)
-            if plain in " ".join(self._texts[event.seq].lower().split())
+        places = ((event, _place(plain, self._texts[event.seq])) for event in self._from(first))
+        hits = [(event, place) for event, place in places if place is not None]
+        pieces = [
+            self._piece(event, max(start - BEGINNING, 0), end + BEGINNING)
+            for event, (start, end) in hits[:FOUND]
         ]
-        pieces = []
-        for event in hits[:FOUND]:
-            found = pattern.search(self._texts[event.seq])
-            start, end = found.span() if found is not None else (0, 0)
-            pieces.append(self._piece(event, max(start - BEGINNING, 0), end + BEGINNING))
-        return self._fenced(pieces, hits[FOUND:])
+        return self._fenced(pieces, [event for event, _ in hits[FOUND:]])
 
     def _from(self, first: int) -> Iterable[Event]:
         return (event for seq, event in self.record.events.items() if seq >= first)
@@ -238,6 +233,22 @@ class Search:
 
 _NO_TOOLS = (ModelUnavailable, BadModelResponse, ModelError)
 """What servers say that know no tools; a `ModelError` of another kind means something else."""
+
+
+def _place(plain: str, text: str) -> tuple[int, int] | None:
+    """Where `plain`, lower case and with single spaces, stands in a text; None if nowhere.
+
+    Not found by a pattern: on a text that nearly repeats itself that takes the time of the text
+    times the words. Rare letters whose lower case is longer may put it off by a few characters.
+    """
+    folded = " ".join(text.lower().split())
+    at = folded.find(plain)
+    if at < 0:
+        return None
+    first, more = folded.count(" ", 0, at), plain.count(" ")
+    spans = [word.span() for word in islice(re.finditer(r"\S+", text), first, first + more + 1)]
+    start = spans[0][0] + at - (folded.rfind(" ", 0, at) + 1)
+    return start, (spans[-1][0] if more else start) + len(plain) - (plain.rfind(" ") + 1)
 
 
 class _BadCall(Exception):
