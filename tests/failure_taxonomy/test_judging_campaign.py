@@ -181,6 +181,26 @@ async def test_a_judge_that_is_gone_ends_the_campaign(runs, says, tmp_path):
     assert len(model.calls) <= GIVE_UP + 2
 
 
+async def test_a_model_that_refuses_every_trace_ends_the_campaign(runs, says, tmp_path):
+    def fail(run):
+        raise ModelError("there is no such model", status=404)
+
+    campaign = Campaign(runs(40), judge=judge_of(judged(says, fail), tmp_path), concurrency=2)
+    await all_of(campaign)
+    assert "there is no such model" in campaign.stopped
+    assert campaign.skipped > 30
+
+
+async def test_a_trajectory_is_named_by_its_id(says, tmp_path, trace):
+    def fail(call):
+        raise ModelUnavailable("busy")
+
+    trajectory = trace(Event("message", role="ann", content="done 1."))
+    campaign = Campaign(trajectory, judge=judge_of(FunctionModel(fail), tmp_path))
+    await all_of(campaign)
+    assert campaign.unanswered == [trajectory.id]
+
+
 async def test_a_trace_that_the_model_refuses_keeps_what_detectors_say(runs, says, tmp_path):
     def fail(run):
         if run == 2:

@@ -155,7 +155,7 @@ class Labelling(ABC, Generic[L]):
             return None
 
     async def _tried(self, trace: Trace) -> L:
-        name = trace.name if isinstance(trace, Imported) else str(trace)
+        name = trace.name if isinstance(trace, Imported) else _id(trace)
         keeps_answers = self.asker is not None and self.asker.cache is not None
         tries = TRIES if keeps_answers else 1  # else what was answered would be asked for again
         while True:
@@ -167,6 +167,7 @@ class Labelling(ABC, Generic[L]):
                     raise
                 except ModelError as error:
                     self.refused[name] = str(error)
+                    self._heard(tally, str(error))
                     labels = await self.make(trace, ask=False)
                     labels.problems.append(f"the judge did not look at it: {error}")
                     return labels
@@ -175,14 +176,16 @@ class Labelling(ABC, Generic[L]):
             if not tally.failed:
                 self._silence = 0
                 return labels
-            self._silence = 0 if tally.calls else self._silence + 1
-            if self._silence >= GIVE_UP:
-                self._stop(
-                    f"the judge did not answer one call in {GIVE_UP} tries. {self.why(labels)}"
-                )
+            self._heard(tally, self.why(labels))
             if self.stopped or not tries:
                 self.unanswered.append(name)
                 return labels
+
+    def _heard(self, tally: Tally, why: str) -> None:
+        """Calls about a trace failed; if it goes on like this, stop."""
+        self._silence = 0 if tally.calls else self._silence + 1
+        if self._silence >= GIVE_UP:
+            self._stop(f"the judge did not answer one call in {GIVE_UP} tries. {why}")
 
     def _stop(self, reason: str) -> None:
         self.stopped = self.stopped or reason.strip()
@@ -213,6 +216,10 @@ class Campaign(Labelling[Report]):
     def why(self, labels: Report) -> str:
         silent = [r for r in labels.unjudged.values() if r.startswith("the model gave no answer")]
         return f"{silent[0][:1].upper()}{silent[0][1:]}" if silent else ""
+
+
+def _id(trace: Trace) -> str:
+    return str(getattr(getattr(trace, "trajectory", trace), "id", trace))
 
 
 class _Lines:
