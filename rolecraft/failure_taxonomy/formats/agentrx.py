@@ -76,7 +76,8 @@ def _traces(source: Source) -> Iterator[Trajectory]:
         if labels:
             said = "only labels are in it: put its lines into one file with those of the traces"
         raise TraceError(source.path, said)
-    other = sum(1 for each in found if each not in traces and not _is_label(each))
+    taken = set(map(id, traces))  # compared by what they hold, it would take their number squared
+    other = sum(id(each) not in taken and not _is_label(each) for each in found)
     names: set[str] = set()
     for number, record in enumerate(traces):
         name = as_text(get(record, "trajectory_id", "task_id", "id")) or str(number)
@@ -180,10 +181,12 @@ def _labels(trajectory: Trajectory) -> list[Labels]:
     said = trajectory.about.get("labels", {})
     root = get(said, "root_cause_failure_id") or get(get(said, "root_cause"), "failure_id")
     listed = said.get("failures")
-    failures = [each for each in listed if isinstance(each, dict)] if listed else []
+    listed = listed if root is not None and isinstance(listed, list) else ()
+    failures = [each for each in listed if isinstance(each, dict)]
     failure = next((f for f in failures if as_text(f.get("failure_id")) == as_text(root)), None)
     reward = said.get("reward")
-    outcome = reward >= 1 if isinstance(reward, (int, float)) else None
+    measured = isinstance(reward, (int, float)) and reward == reward  # NaN says nothing
+    outcome = reward >= 1 if measured else None
     if failure is None:
         return [Labels(annotator=NAME, outcome=outcome)] if outcome is not None else []
     number = as_text(failure.get("step_number"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,34 @@ def test_many_runs_as_a_list_and_labels_with_another_prefix(tmp_path: Path) -> N
     first, second = read_all(path)
     assert (first.labels, len(second.labels)) == ((), 1)
     assert second.name == f"{path}#tau_retail_2"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"reward": float("nan")},
+        {"failures": 3, "root_cause": 1},
+        {"failures": [{"step_number": 1, "failed_agent": "user"}]},  # which is the root, none says
+    ],
+)
+def test_labels_that_say_nothing_are_none(tmp_path: Path, said: dict[str, Any]) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"traj": [{"role": "user", "content": "Hello"}], **said}))
+    (imported,) = read_all(path)
+    assert imported.labels == ()
+
+
+def test_many_runs_take_time_in_proportion_to_their_number(tmp_path: Path) -> None:
+    def per_run(count: int) -> float:
+        path = tmp_path / f"{count}.jsonl"
+        run = {"traj": [{"role": "user", "content": "Hello"}], "reward": 1}
+        path.write_text("".join(json.dumps(run | {"task_id": n}) + "\n" for n in range(count)))
+        begun = time.process_time()
+        assert len(list(read_all(path))) == count
+        return (time.process_time() - begun) / count
+
+    per_run(10)  # imports
+    assert per_run(4_800) < 4 * min(per_run(600) for _ in range(3))
 
 
 def test_files_of_its_own_converter_have_calls_and_keep_what_a_user_was_told_apart() -> None:
