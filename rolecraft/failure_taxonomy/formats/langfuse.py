@@ -100,7 +100,8 @@ def _traces(source: Source) -> Iterator[Trajectory]:
         labels = _labels(record)
         if labels:
             about["labels"] = labels
-        spans = [_span(each, set(map(_id, observations))) for each in observations]
+        known = set(map(_id, observations))
+        spans = [_span(each, known) for each in observations]
         tell_spans(trajectory, [*_root(record, spans), *spans])
         if number == 0 and odd:
             trajectory.problems.append(f"{source.path}: {odd} records are no observations")

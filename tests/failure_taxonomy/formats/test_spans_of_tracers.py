@@ -7,6 +7,7 @@ How the files were made stands in `files/README.md`.
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,26 @@ def test_the_order_of_a_file_does_not_matter(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_text("".join(reversed(lines)))
         assert read(path).events == read(FILES / name).events
+
+
+def test_many_observations_take_time_in_proportion_to_their_number(tmp_path: Path) -> None:
+    def per_observation(count: int) -> float:
+        path = tmp_path / f"{count}.json"
+        listed = [
+            {
+                "id": f"o{number}",
+                "traceId": "t",
+                "type": "GENERATION",
+                "startTime": f"2026-11-21T{number // 3600:02}:{number // 60 % 60:02}:00Z",
+                "input": f"question {number}",
+                "output": f"answer {number}",
+            }
+            for number in range(count)
+        ]
+        path.write_text(json.dumps({"id": "t", "observations": listed}))
+        begun = time.process_time()
+        assert len(read(path).events) == 2 * count
+        return (time.process_time() - begun) / count
+
+    per_observation(10)  # imports
+    assert per_observation(4_000) < 4 * min(per_observation(500) for _ in range(3))
