@@ -3,7 +3,7 @@
 Three kinds of turn are steps. Code that is written to be run or delivered; a request that one
 role hands to another (a subgoal); and a text that is too long to come again by custom. Two such
 turns of one role are the same if the code, the request or the text is, white space apart;
-requests also if only words between the names and numbers differ. A request is
+requests and texts also if only a few words between the names and numbers differ. A request is
 made again only if its receiver has done something since. Short texts (courtesies,
 acknowledgements, "Continue.") are no steps, nor is what a program says that has one text for
 everything, nor what a logger with several handlers wrote several times.
@@ -28,7 +28,9 @@ REQUEST_WORDS = 8
 CODE = 16
 """Shorter code (in characters) is a mention, not work."""
 ALIKE = 0.9
-"""Two requests are one if so great a share of their words is common, and all names and numbers."""
+"""Two texts are one if so great a share of their words is common, and all names and numbers."""
+HEAD, COMPARED = 5, 4
+"""A paragraph is compared with so many earlier ones that have so many first words in common."""
 REMEMBERED = 16
 """A request is compared with so many earlier ones to the same role."""
 
@@ -52,6 +54,43 @@ _WORD = re.compile(r"\w+(?:[./:_-]\w+)*")
 _NAME = re.compile(r"\d|[._/:-]|[a-z][A-Z]")
 
 
+class Wording:
+    """A text for comparing: its words, and which of them are names or numbers."""
+
+    __slots__ = ("at", "names", "text", "words")
+
+    def __init__(self, text: str, at: int = -1) -> None:
+        self.text = text
+        self.at = at
+        """Where it was last said."""
+        found = _WORD.findall(text)
+        self.words = frozenset(word.lower() for word in found)
+        self.names = frozenset(word for word in found if _NAME.search(word))
+
+    def like(self, other: Wording) -> bool:
+        """True if nothing but a few words differ, and no name or number."""
+        if self.names != other.names:
+            return False
+        common = len(self.words & other.words)
+        return common >= ALIKE * len(self.words | other.words)
+
+
+class _Text:
+    """A long text that a role has said."""
+
+    __slots__ = ("added", "at", "event", "key", "wording")
+
+    def __init__(self, event: Event, at: int, key: bytes) -> None:
+        self.event, self.at, self.key = event, at, key
+        self.added = False
+        """Whether it is a step: it is once it was said again."""
+        self.wording: Wording | None = None
+
+    def words(self) -> Wording:
+        self.wording = self.wording or Wording(self.event.content)
+        return self.wording
+
+
 def find_turns(view: TraceView) -> list[Step]:
     """The turns of the team that are steps; none in a record of our own."""
     return [] if view.ours else _Turns(view).steps
@@ -61,8 +100,11 @@ class _Turns:
     def __init__(self, view: TraceView) -> None:
         self.view = view
         self.steps: list[Step] = []
-        self._requests: dict[tuple[str, ...], deque[_Request]] = defaultdict(
+        self._requests: dict[tuple[str, ...], deque[Wording]] = defaultdict(
             lambda: deque(maxlen=REMEMBERED)
+        )
+        self._texts: dict[tuple[object, ...], deque[_Text]] = defaultdict(
+            lambda: deque(maxlen=COMPARED)
         )
         self._acted: dict[str, int] = {}
         self._written: dict[str, str] = {}
@@ -85,6 +127,7 @@ class _Turns:
             self._acted[event.role] = at
         automatic = answering_machines(view)
         self.steps = [s for s in self.steps if s.name != TEXT or s.role not in automatic]
+        self.steps.sort(key=lambda step: step.start)
 
     def _said(self, event: Event, at: int) -> None:
         asked = None
@@ -112,13 +155,29 @@ class _Turns:
         ]
 
     def _text(self, event: Event, at: int) -> None:
-        said = self.view.texts[at]
-        if said not in self.view.said_again:
-            return
         enough = THOUGHT_WORDS if event.kind == "thought" else OWN_WORDS
-        if len(event.content.split(None, enough - 1)) == enough:
-            key = fingerprint("text", event.kind, event.role, ",".join(event.to)) + said
-            self._add(event, at, TEXT, key)
+        words = event.content.split(None, enough - 1)
+        if len(words) < enough:
+            return
+        head = (event.kind, event.role, event.to, *words[:HEAD])
+        earlier = self._texts[head]
+        said = _Text(event, at, self.view.texts[at])
+        if said.key in self.view.said_again:
+            self._add_text(said)
+        elif earlier:
+            like = next((each for each in earlier if each.words().like(said.words())), None)
+            if like is not None:
+                if not like.added:
+                    self._add_text(like)
+                said.key = like.key
+                self._add_text(said)
+        earlier.append(said)
+
+    def _add_text(self, said: _Text) -> None:
+        said.added = True
+        event = said.event
+        key = fingerprint("text", event.kind, event.role, *event.to) + said.key
+        self._add(event, said.at, TEXT, key)
 
     def _call(self, event: Event, at: int) -> None:
         """A call whose tool is a role hands that role a request."""
@@ -127,7 +186,7 @@ class _Turns:
             self._request(event, at, receiver, as_text(event.data.get("arguments")))
 
     def _request(self, event: Event, at: int, receiver: str, text: str) -> bool:
-        request = _Request(text, at)
+        request = Wording(text, at)
         if len(request.words) < REQUEST_WORDS:
             return False
         earlier = self._requests[event.kind, event.role, receiver]
@@ -182,21 +241,3 @@ def logged_twice(view: TraceView) -> bool:
                 runs.append(1)
     times, number = max(Counter(runs).items(), key=lambda run: run[1], default=(1, 0))
     return times > 1 and number >= TWICE * len(runs)
-
-
-class _Request:
-    __slots__ = ("at", "names", "text", "words")
-
-    def __init__(self, text: str, at: int) -> None:
-        self.text = text
-        self.at = at
-        """Where it was last made."""
-        found = _WORD.findall(text)
-        self.words = frozenset(word.lower() for word in found)
-        self.names = frozenset(word for word in found if _NAME.search(word))
-
-    def like(self, other: _Request) -> bool:
-        if self.names != other.names:
-            return False
-        common = len(self.words & other.words)
-        return common >= ALIKE * len(self.words | other.words)

@@ -91,6 +91,7 @@ def repeated_runs(view: TraceView) -> list[list[Step]]:
         and not (step.kind == "tool" and step.name in view.team)  # a request, which is a turn
         and not (twice and view.events[step.start].data.get("again"))
     ]
+    steps.sort(key=lambda step: step.start)
     news = _News(view, steps)
     done: dict[bytes, list[Step]] = {}
     for step in steps:

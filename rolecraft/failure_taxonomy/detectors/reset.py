@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
-from rolecraft.failure_taxonomy.turns import answering_machines
+from rolecraft.failure_taxonomy.turns import Wording, answering_machines
 from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView
 from rolecraft.messages import USER
 from rolecraft.trajectories.events import Event, EventKind, FailureFinding
@@ -164,30 +164,24 @@ def _begun_again(view: TraceView, turns: list[int]) -> Iterator[Sign]:
     # In a log of others the first turn may be a program that puts the task: then the second counts.
     opening = turns[1] if len(turns) > 1 and _puts_task(view, turns[0]) else turns[0]
     machines = answering_machines(view)
-    latest: dict[tuple[str, tuple[str, ...], str], int] = {}
-    heads: set[str] = set()
+    first: dict[tuple[str, tuple[str, ...], str], Wording] = {}
     for at, event in enumerate(view.events):
         if event.kind not in _SAID or (event.role == USER and view.ours):
             continue  # a person may ask again
-        head = event.content[:_HEAD]
-        if at > opening and head not in heads:
+        key = (event.role, event.to, event.content.strip()[:_HEAD])
+        if at > opening and key not in first:
             continue
-        text = " ".join(event.content.split())
-        if text.count(" ") < OWN_WORDS - 1:
+        if len(event.content.split(None, OWN_WORDS - 1)) < OWN_WORDS:
             continue
-        key = (event.role, event.to, text)
         if at <= opening:
-            if event.role in machines and not _puts_task(view, at):
-                continue
-            heads.add(head)
-            latest[key] = at
-        elif key in latest:
-            between = bisect_left(turns, at) - bisect_right(turns, latest[key])
-            latest[key] = at
+            if event.role not in machines or _puts_task(view, at):
+                first[key] = Wording(event.content, at)
+        elif first[key].like(Wording(event.content)):
+            between = bisect_left(turns, at) - bisect_right(turns, first[key].at)
+            first[key].at = at
             if between >= PROGRESS:
-                yield Sign(
-                    at, f"the dialogue's first words come again, {between} turns later", True
-                )
+                why = f"the dialogue's first words come again, {between} turns later"
+                yield Sign(at, why, True)
 
 
 def _puts_task(view: TraceView, at: int) -> bool:

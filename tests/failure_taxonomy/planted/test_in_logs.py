@@ -212,6 +212,15 @@ def paragraph_again(draw: Any) -> list[Turn]:
     return [ask(draw), *talk(draw, "checker"), said, *talk(draw, "checker"), said]
 
 
+def nearly_the_same_paragraph(draw: Any) -> list[Turn]:
+    """A model says the same again, with a word more or less."""
+    words = paragraph(draw)
+    before, _, after = words.rpartition(" the ")
+    again = f"{before} that {after}"
+    said = [Turn("solver", says=text) for text in (words, again)]
+    return [ask(draw), *talk(draw, "checker"), said[0], *talk(draw, "checker"), said[1]]
+
+
 def code_again(draw: Any) -> list[Turn]:
     wrote = Turn("coder", does=[code(draw)], says=draw.say())
     again = Turn("coder", does=wrote.does, says=draw.say())
@@ -245,6 +254,20 @@ def automatic_answers(draw: Any) -> list[Turn]:
     return [ask(draw), *(turn for _ in range(3) for turn in (always, *talk(draw, *"abc")))]
 
 
+def reports_of_one_form(draw: Any) -> list[Turn]:
+    """The same report each time, with another number or name in it."""
+    form = (
+        "Here is the report of this round, in the form that we have agreed upon at the beginning "
+        "of the work, so that everybody can compare it with the reports of the rounds before it: "
+        "the file is {file}, {count} of its checks have passed, and nothing else has changed since."
+    )
+    turns = [ask(draw)]
+    for count in range(3):
+        said = form.format(file=draw.file(), count=count)
+        turns += [Turn("solver", says=said), *talk(draw, "checker")]
+    return turns
+
+
 def code_by_another(draw: Any) -> list[Turn]:
     same = [code(draw)]
     said = [Turn(role, does=same, says=draw.say()) for role in ("coder", "tester")]
@@ -270,8 +293,16 @@ def another_version(draw: Any) -> list[Turn]:
     return turns
 
 
-CHATS_REPEATED = [paragraph_again, code_again, two_in_a_loop]
-CHATS_CLEAN = [chat, go_on, automatic_answers, code_by_another, code_quoted, another_version]
+CHATS_REPEATED = [paragraph_again, nearly_the_same_paragraph, code_again, two_in_a_loop]
+CHATS_CLEAN = [
+    chat,
+    go_on,
+    automatic_answers,
+    reports_of_one_form,
+    code_by_another,
+    code_quoted,
+    another_version,
+]
 
 # --- resets -----------------------------------------------------------------------------------
 

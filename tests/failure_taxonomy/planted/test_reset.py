@@ -65,6 +65,15 @@ def first_turn_again(draw: Any) -> Script:
     return Script([begin, *work, begin, Turn(two, "Work", says=draw.say())])
 
 
+def first_turn_in_nearly_the_same_words(draw: Any) -> Script:
+    """A model opens the dialogue once more, with a word less."""
+    one, two = draw.role(), draw.role()
+    said = opening(draw)
+    work = [Turn(role, "Work", does=[draw.reading()], says=draw.say()) for role in (two, one, two)]
+    again = said.replace("So let us first", "Let us first")
+    return Script([Turn(one, "Open", says=said), *work, Turn(one, "Open", says=again)])
+
+
 def begun_again_twice(draw: Any) -> Script:
     """The dialogue gets no further than its fourth turn."""
     one, two, three = draw.role(), draw.role(), draw.role()
@@ -179,6 +188,7 @@ POSITIVE = [
     memory_cleared_in_the_middle,
     all_memories_cleared,
     first_turn_again,
+    first_turn_in_nearly_the_same_words,
     begun_again_twice,
     forgets_after_a_check,
 ]
