@@ -80,7 +80,7 @@ def _labels(path: Path, output: Output) -> list[Labels]:
     def warn(error: TraceError) -> None:
         passed_over(error, output)
 
-    return read_labels(path, on_error=warn)
+    return read_labels(path, on_error=warn, on_warning=output.warn)
 
 
 def _names(found: Agreement, output: Output) -> None:

@@ -171,7 +171,7 @@ async def _annotate(
                 output.result(report.to_dict())
                 if not output.json and campaign.out is None:
                     failures_table(report, output)
-                for problem in report.problems:
+                for problem in [*report.warnings, *report.problems]:
                     output.warn(problem)
     finally:
         await models.aclose()

@@ -43,7 +43,11 @@ def labels(
         def warn(error: TraceError) -> None:
             passed_over(error, output)
 
-        found = [row for path in paths for row in read_labels(path, on_error=warn)]
+        found = [
+            row
+            for path in paths
+            for row in read_labels(path, on_error=warn, on_warning=output.warn)
+        ]
         for row in found:
             output.result(row.to_dict())
         if not json:

@@ -168,6 +168,7 @@ def _detect(view: TraceView, name: str, detectors: Sequence[Detector]) -> Report
         findings=findings,
         diagnostics=repeated_text(view),
         decisive=decisive(findings, view),
+        warnings=list(view.about.get("warnings", ())),
         problems=list(view.trajectory.problems),
     )
 

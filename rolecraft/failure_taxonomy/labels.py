@@ -160,23 +160,27 @@ def _step(blame: Mapping[str, Any]) -> int | None:
 
 
 def read_labels(
-    path: Path | str, *, on_error: Callable[[TraceError], None] | None = None
+    path: Path | str,
+    *,
+    on_error: Callable[[TraceError], None] | None = None,
+    on_warning: Callable[[str], None] | None = None,
 ) -> list[Labels]:
     """The labels in a file, or in the files below a folder.
 
     A file is JSON lines of ours, or of a format that has labels of its own. Raises `TraceError`
     for a file that cannot be read or has no labels, with the line that is wrong. In a folder,
     `on_error` is called with the error instead, if it is given, and the other files are read; it
-    is raised only if no file has labels.
+    is raised only if no file has labels. `on_warning` is told what is odd about the labels of a
+    data set, such as two traces with the same ones.
     """
     if not Path(path).is_dir():
-        return list(_lines(Path(path))) if _is_ours(Path(path)) else _imported(path)
+        return list(_lines(Path(path))) if _is_ours(Path(path)) else _imported(path, on_warning)
     from rolecraft.failure_taxonomy.formats import trace_files
 
     found: list[Labels] = []
     for file in trace_files(path):
         try:
-            found += read_labels(file)
+            found += read_labels(file, on_warning=on_warning)
         except TraceError as error:
             if on_error is None:
                 raise
@@ -214,10 +218,15 @@ def _lines(path: Path) -> Iterator[Labels]:
                 raise TraceError(path, f"line {number}: {error}") from error
 
 
-def _imported(path: Path | str) -> list[Labels]:
+def _imported(path: Path | str, on_warning: Callable[[str], None] | None) -> list[Labels]:
     from rolecraft.failure_taxonomy.formats import read_all
 
-    labels = [row for imported in read_all(path) for row in imported.labels]
+    labels: list[Labels] = []
+    for imported in read_all(path):
+        labels += imported.labels
+        for warning in imported.trajectory.about.get("warnings", ()):
+            if on_warning is not None:
+                on_warning(f"{imported.name}: {warning}")
     if not labels:
         raise TraceError(path, "there are no labels in it")
     return labels

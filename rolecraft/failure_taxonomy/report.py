@@ -41,6 +41,8 @@ class Report:
     """The first failure from which the run did not recover; None if none was found."""
     opinion: Opinion | None = None
     """What the judge said, if one was asked."""
+    warnings: list[str] = field(default_factory=list)
+    """What is odd about the file, though all of the trace could be read."""
     problems: list[str] = field(default_factory=list)
     """What of the trace could not be read."""
 
@@ -142,6 +144,7 @@ class Report:
             count = len(self.diagnostics)
             texts = "text was" if count == 1 else "texts were"
             lines.append(f"  diagnostics, no failure modes: {count} {texts} sent again")
+        lines += [f"  note: {warning}" for warning in self.warnings]
         lines += [f"  could not be read: {problem}" for problem in self.problems]
         return "\n".join(lines)
 

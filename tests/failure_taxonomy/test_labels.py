@@ -140,3 +140,19 @@ def test_a_folder_is_read_and_what_has_no_labels_is_said(tmp_path: Path) -> None
     (tmp_path / "gold.jsonl").unlink()
     with pytest.raises(TraceError, match="no labels"):
         read_labels(tmp_path, on_error=said.append)
+
+
+def test_what_is_odd_about_the_labels_of_a_data_set_is_said(tmp_path: Path) -> None:
+    record = {
+        "round": "Round 2",
+        "mas_name": "AG2",
+        "benchmark_name": "GSM-Plus",
+        "trace_id": 1,
+        "trace": "ada: one\n\nbob: two\n\nada: three\n",
+        "annotations": [{"failure mode": "1.5 Step repetition", "annotator_1": True}],
+    }
+    path = tmp_path / "mad.json"
+    path.write_text(json.dumps([record, {**record, "trace_id": 2}]))
+    warnings: list[str] = []
+    read_labels(tmp_path, on_warning=warnings.append)
+    assert any("word for word" in warning and "#" in warning for warning in warnings), warnings
