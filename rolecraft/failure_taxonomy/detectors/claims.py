@@ -76,6 +76,16 @@ _ANNOUNCED = re.compile(
     r"|^\W*(?:next )?(?:action|tool)\W{1,4}(?P<listed>[A-Za-z_][\w.-]*)",
     re.IGNORECASE | re.MULTILINE,
 )
+_FINISHED = (
+    " by running",
+    " by executing",
+    "without error",
+    "without any error",
+    "finished successfully",
+    "completed successfully",
+    "ran successfully",
+    "executed successfully",
+)
 _PRINTED = (
     "exitcode",
     "Traceback",
@@ -175,17 +185,14 @@ def _may_run(event: Event) -> bool:
 
 def _may_claim(text: str) -> bool:
     """False for most texts that claim nothing, in a fraction of the time."""
+    if "```" in text:
+        text = "\n".join(text.split("```")[::2])
     lowered = text.lower()
-    passing = "pass" in lowered or "succeed" in lowered or "green" in lowered
-    if passing and ("test" in lowered or " failed" in lowered):
+    if has_any(lowered, ("pass", "succeed", "green")) and has_any(lowered, ("test", " failed")):
         return True
-    if not has_any(
-        lowered, ("ran", "run", "execut", "tested", "passed", "successfully", "without ")
-    ):
-        return False
-    if "without " in lowered or "successfully" in lowered or " by " in lowered:
-        return _RAN.search(text) is not None or _RESULTS.search(text) is not None
-    return _RAN.search(text) is not None
+    if has_any(lowered, ("ran ", "run ", "executed ", "tested ")) and _RAN.search(text):
+        return True
+    return has_any(lowered, _FINISHED)
 
 
 def _reports(text: str) -> bool:
