@@ -14,6 +14,7 @@ from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
 from rolecraft.errors import UnknownName
+from rolecraft.viewer.reading import percent
 
 if TYPE_CHECKING:
     from rolecraft.errors import TraceError
@@ -94,9 +95,9 @@ def _show(found: Distribution, output: Output) -> None:
             MAST_V3.code(mode),
             mode,
             f"{count.present} of {count.judged}" if count.judged else "not judged",
-            "" if count.rate is None or count.one_sided else f"{count.rate:.0%}",
-            f"{count.found:.0%}" if count.judged else "",
-            f"{count.unknown_share:.0%}",
+            "" if count.rate is None or count.one_sided else percent(count.rate),
+            percent(count.found) if count.judged else "",
+            percent(count.unknown_share),
         ]
         for mode, count in found.whole.modes.items()
     ]
@@ -115,7 +116,7 @@ def _show(found: Distribution, output: Output) -> None:
                 group.name,
                 str(group.traces),
                 *(str(n) for n in group.categories.values()),
-                f"{group.unknown_share:.0%}",
+                percent(group.unknown_share),
             ]
             for group in found.groups
         ]

@@ -16,7 +16,7 @@ from rolecraft.failure_taxonomy.remedies import CATEGORIES, remedy_for
 from rolecraft.viewer.failures_charts import groups, heat, stages
 from rolecraft.viewer.markup import Markup, element, join, table
 from rolecraft.viewer.page import page
-from rolecraft.viewer.reading import count
+from rolecraft.viewer.reading import count, percent
 
 
 def failures_page(
@@ -50,7 +50,7 @@ def judged_sentence(found: Distribution) -> str:
     return (
         f"{count(found.whole.traces, 'trace')}, labelled by {by}. {decided} of "
         f"{count(len(found.whole.modes), 'mode')} were decided in at least one trace; "
-        f"{found.whole.unknown_share:.0%} of all verdicts are unknown."
+        f"{percent(found.whole.unknown_share)} of all verdicts are unknown."
     )
 
 
@@ -61,7 +61,7 @@ def _facts(found: Distribution) -> Markup:
         ("traces", str(whole.traces)),
         ("failures", str(whole.failures)),
         ("failures a trace", f"{per_trace:.2f}"),
-        ("verdicts unknown", f"{whole.unknown_share:.0%}"),
+        ("verdicts unknown", percent(whole.unknown_share)),
     ]
     pairs = (element("div", element("dt", name), element("dd", value)) for name, value in facts)
     return element("dl", *pairs, class_="facts")
@@ -70,7 +70,7 @@ def _facts(found: Distribution) -> Markup:
 def _modes(found: Distribution) -> list[Markup]:
     rows = []
     for mode, counted in found.whole.modes.items():
-        rate = "not judged" if counted.rate is None else f"{counted.rate:.0%}"
+        rate = "not judged" if counted.rate is None else percent(counted.rate)
         if counted.one_sided:
             rate = "never denied"
         share = found.whole.share(mode)
@@ -80,9 +80,9 @@ def _modes(found: Distribution) -> list[Markup]:
                 MAST_V3.code(mode),
                 f"{counted.present} of {counted.judged}" if counted.judged else "-",
                 rate,
-                f"{counted.found:.0%}" if counted.judged else "-",
+                percent(counted.found) if counted.judged else "-",
                 f"{share:.1%}" if share is not None and counted.judged else "-",
-                f"{counted.unknown_share:.0%}",
+                percent(counted.unknown_share),
             ]
         )
     head = ["mode", "code", "present", "rate", "found", "share of failures", "unknown"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from rolecraft.failure_taxonomy.distribution import Correlation, Distribution, Group
 from rolecraft.failure_taxonomy.modes import MODES, Category, Stage
 from rolecraft.viewer.markup import Markup, element
+from rolecraft.viewer.reading import percent
 
 _WIDTH = 720
 _ROW = 26
@@ -28,7 +29,9 @@ def key(group: Group) -> Markup:
         "figcaption",
         *(
             element(
-                "span", element("i", class_=f"key {colour_of(each)}"), f"{each} {n / whole:.0%}"
+                "span",
+                element("i", class_=f"key {colour_of(each)}"),
+                f"{each} {percent(n / whole)}",
             )
             for each, n in group.categories.items()
         ),
@@ -103,7 +106,8 @@ def groups(found: Distribution) -> Markup:
                     )
                 )
             x += width
-        said = f"{group.failures / group.traces:.2f} a trace, {group.unknown_share:.0%} not judged"
+        unknown = percent(group.unknown_share)
+        said = f"{group.failures / group.traces:.2f} a trace, {unknown} not judged"
         drawn.append(_text(x + 8, y + 16, said, "start"))
     return _figure(drawn, len(rows) * (_ROW + 4) + 10, key(found.whole))
 

@@ -217,3 +217,11 @@ def ordered(names: Iterable[str], first: Sequence[str]) -> list[str]:
     """`names` without repetition, those of `first` in its order before the others."""
     unique = list(dict.fromkeys(names))
     return [n for n in first if n in unique] + [n for n in unique if n not in first]
+
+
+def percent(share: float) -> str:
+    """A share in [0, 1] in whole percent; 0% and 100% are said only where they are exact."""
+    text = f"{share:.0%}"
+    if text == "100%" and share < 1:
+        return ">99%"
+    return "<1%" if text == "0%" and share > 0 else text
