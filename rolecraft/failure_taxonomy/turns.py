@@ -103,9 +103,7 @@ class _Turns:
         self._requests: dict[tuple[str, ...], deque[Wording]] = defaultdict(
             lambda: deque(maxlen=REMEMBERED)
         )
-        self._texts: dict[tuple[object, ...], deque[_Text]] = defaultdict(
-            lambda: deque(maxlen=COMPARED)
-        )
+        self._texts: dict[tuple[object, ...], list[_Text]] = {}
         self._acted: dict[str, int] = {}
         self._written: dict[str, str] = {}
         """Who wrote a block of code first."""
@@ -156,22 +154,30 @@ class _Turns:
 
     def _text(self, event: Event, at: int) -> None:
         enough = THOUGHT_WORDS if event.kind == "thought" else OWN_WORDS
-        words = event.content.split(None, enough - 1)
-        if len(words) < enough:
+        if len(event.content) < 2 * enough:
             return
-        head = (event.kind, event.role, event.to, *words[:HEAD])
-        earlier = self._texts[head]
         said = _Text(event, at, self.view.texts[at])
-        if said.key in self.view.said_again:
+        head = (event.kind, event.role, event.to, *event.content.split(None, HEAD)[:HEAD])
+        earlier = self._texts.get(head)
+        if earlier is None:
+            self._texts[head] = [said]
+        exactly = said.key in self.view.said_again
+        if not exactly and earlier is None:
+            return  # nothing is like it so far
+        if len(event.content.split(None, enough - 1)) < enough:
+            return
+        if exactly:
             self._add_text(said)
-        elif earlier:
+        elif earlier is not None:
             like = next((each for each in earlier if each.words().like(said.words())), None)
             if like is not None:
                 if not like.added:
                     self._add_text(like)
                 said.key = like.key
                 self._add_text(said)
-        earlier.append(said)
+        if earlier is not None:
+            earlier.append(said)
+            del earlier[:-COMPARED]
 
     def _add_text(self, said: _Text) -> None:
         said.added = True
