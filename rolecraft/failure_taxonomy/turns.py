@@ -43,7 +43,6 @@ _PROGRAM = re.compile(
     "console|environment|executor|interpreter|proxy|sandbox|system|terminal|tool", re.IGNORECASE
 )
 """Names of roles that may be no model but a program."""
-_FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _REQUEST = re.compile(
     r"^[ \t>*#]*(?:[Ss]ub-?goal|[Ss]ub-?task)[ \t*]*:[ \t*]*",
     re.MULTILINE,
@@ -147,7 +146,7 @@ class _Turns:
     def _own_code(self, event: Event, at: int) -> list[str]:
         """The blocks that nobody else wrote before, nor the task: those are quoted."""
         task = "" if at == self._first else event.role
-        blocks = _FENCED.findall(event.content)
+        blocks = [part.partition("\n")[2] for part in event.content.split("```")[1::2]]
         return [
             block for block in blocks if self._written.setdefault(block.strip(), task) == event.role
         ]
