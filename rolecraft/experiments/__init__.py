@@ -5,7 +5,10 @@ print(results.to_markdown())
 """
 
 from rolecraft.experiments.experiment import NotBegun, experiment, so_far
+from rolecraft.experiments.gsm_plus import gsm_plus
+from rolecraft.experiments.humaneval import HumanEvalEnvironment, humaneval
 from rolecraft.experiments.results import Estimate, Results
+from rolecraft.experiments.rows import DatasetError
 from rolecraft.experiments.runs import Played, Run
 from rolecraft.experiments.statistics import Row
 from rolecraft.experiments.variant import Variant
@@ -16,7 +19,9 @@ from rolecraft.experiments.variants import (
 )
 
 __all__ = [
+    "DatasetError",
     "Estimate",
+    "HumanEvalEnvironment",
     "NotBegun",
     "Played",
     "Results",
@@ -24,6 +29,8 @@ __all__ = [
     "Run",
     "Variant",
     "experiment",
+    "gsm_plus",
+    "humaneval",
     "improved_company",
     "maths_chat",
     "so_far",

@@ -2,6 +2,7 @@
 
 from rolecraft.environments.program_development.environment import ProgramEnvironment
 from rolecraft.environments.program_development.program import ENTRY_POINT, Program
+from rolecraft.environments.program_development.records import Record, program_dev, records
 from rolecraft.environments.program_development.tasks import (
     HELD_OUT,
     PROGRAMS,
@@ -16,5 +17,8 @@ __all__ = [
     "Program",
     "ProgramEnvironment",
     "ProgramTasks",
+    "Record",
+    "program_dev",
     "program_of",
+    "records",
 ]

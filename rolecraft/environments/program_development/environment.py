@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Any
 
 from rolecraft.environments.program_development.program import ENTRY_POINT
@@ -21,7 +22,8 @@ class ProgramEnvironment(TaskEnvironment):
     """One small program to write. Signals:
 
     - `tests.passed`, `tests.failed`: hidden tests. Each runs `main.py` with the test's standard
-      input in a sandbox of its own and compares what it prints, here outside, with what is right;
+      input, arguments and files in a sandbox of its own and compares what it prints, here outside,
+      with what is right;
     - `code.runs`: 1 if the program ends by itself, without an error, on the example, else 0;
     - `example.passed`: 1 if it prints what the example says;
     - `files.written`: how many files the team handed over.
@@ -51,12 +53,10 @@ class ProgramEnvironment(TaskEnvironment):
 
     async def grade(self) -> list[Signal]:
         files = self.files
-        example: dict[str, str] = self.task.data["example"]
-        hidden: list[dict[str, str]] = self.task.data["tests"]
+        example: dict[str, Any] = self.task.data["example"]
+        hidden: list[dict[str, Any]] = self.task.data["tests"]
         if ENTRY_POINT in files:
-            first, *others = await self._run_all(
-                files, [test["stdin"] for test in [example, *hidden]]
-            )
+            first, *others = await self._run_all(files, [example, *hidden])
             runs, shown = first.ok, _same(first, example["stdout"])
             passed = sum(
                 _same(execution, test["stdout"])
@@ -72,17 +72,33 @@ class ProgramEnvironment(TaskEnvironment):
             Signal("tests.failed", float(len(hidden) - passed), unit="tests"),
         ]
 
-    async def _run_all(self, files: dict[str, str], inputs: list[str]) -> list[Execution]:
+    async def _run_all(self, files: dict[str, str], tests: list[dict[str, Any]]) -> list[Execution]:
         # Two at a time: a test that is starved of its processor time would fail for nothing.
         turn = asyncio.Semaphore(2)
 
-        async def run(given: str) -> Execution:
+        async def run(test: dict[str, Any]) -> Execution:
             async with turn:
                 return await self.sandbox.run(
-                    ["python3", ENTRY_POINT], files=files, stdin=given, limits=LIMITS
+                    ["python3", ENTRY_POINT, *test.get("args", ())],
+                    files=_beside(files, test.get("files", {})),
+                    stdin=test["stdin"],
+                    limits=LIMITS,
                 )
 
-        return await asyncio.gather(*map(run, inputs))
+        return await asyncio.gather(*map(run, tests))
+
+
+def _beside(files: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    """The team's files and those of a test; where a path cannot be both, the test's."""
+    if not given:
+        return files
+    folders = {str(folder) for path in given for folder in PurePosixPath(path).parents}
+    kept = {
+        path: content
+        for path, content in files.items()
+        if path not in folders and not {str(p) for p in PurePosixPath(path).parents} & given.keys()
+    }
+    return {**kept, **given}
 
 
 def _same(execution: Execution, right: str) -> bool:

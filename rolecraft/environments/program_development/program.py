@@ -41,7 +41,7 @@ class Program:
             f"`python3 {ENTRY_POINT}`, reads standard input to its end and writes standard "
             f"output.\n\n"
             f"Example input:\n```\n{self.example.strip()}\n```\n"
-            f"Its output:\n```\n{self.solve(self.example).strip()}\n```"
+            f"Its output:\n```\n{self.solve(self.example).rstrip()}\n```"
         )
 
     @property
