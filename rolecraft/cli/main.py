@@ -21,6 +21,7 @@ from rolecraft.cli.annotate import annotate
 from rolecraft.cli.blame import blame
 from rolecraft.cli.compare import compare
 from rolecraft.cli.demo import demo
+from rolecraft.cli.experiment import experiment
 from rolecraft.cli.label import label
 from rolecraft.cli.labels import labels
 from rolecraft.cli.new import new
@@ -91,6 +92,7 @@ for command in (
     agreement,
     report,
     compare,
+    experiment,
     show,
     train,
 ):
