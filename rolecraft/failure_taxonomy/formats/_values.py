@@ -123,22 +123,44 @@ _AROUND = frozenset(
 """Fields about a call that say nothing themselves."""
 
 
-def sayings(value: Any, side: Any, *, depth: int = 0) -> list[Said]:
-    """What was said in a value of any shape: messages, or a text of `side`. Never raises."""
+def sayings(value: Any, side: Any, *, depth: int = 0, words: bool = False) -> list[Said]:
+    """What was said in a value of any shape: messages, or a text of `side`. Never raises.
+
+    A text may be JSON that an exporter made of such a value. With `words`, and within an object or
+    list, it is what was said: a model's own JSON stays as it is, unless it is messages.
+    """
     from rolecraft.failure_taxonomy.formats._said import Part
 
     if value is None or value == "" or value == [] or value == {} or depth > 8:
         return []
     if isinstance(value, str):
         read = _json_in(value)
+        if (words or depth) and not _are_messages(read):
+            read = None
         found = [] if read is None else _messages_in(read, side, depth)
         return found or [Said(side, [Part("text", value)])]
     found = _messages_in(value, side, depth)
     if found:
         return found
-    if isinstance(value, dict):
-        value = {key: each for key, each in value.items() if not is_label(str(key))}
+    value = _without_labels(value)
     return [Said(side, [Part("text", as_text(value))])] if value else []
+
+
+def _without_labels(value: Any, depth: int = 0) -> Any:
+    """A value without its label fields; what lies too deep to be looked through is left out."""
+    if not isinstance(value, (dict, list)):
+        return value
+    if depth > 100:
+        return None
+    if isinstance(value, list):
+        return [_without_labels(each, depth + 1) for each in value]
+    shown = {key: each for key, each in value.items() if not is_label(str(key))}
+    return {key: _without_labels(each, depth + 1) for key, each in shown.items()}
+
+
+def _are_messages(value: Any) -> bool:
+    listed = value if isinstance(value, list) else [value]
+    return bool(listed) and all(map(looks_like_message, listed))
 
 
 def _json_in(text: str) -> Any:

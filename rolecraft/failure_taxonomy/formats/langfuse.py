@@ -166,7 +166,7 @@ def _span(record: Mapping[str, Any], known: set[str]) -> Span:
         span.returns = returned is not None
     elif kind in ("model", "agent", "run"):
         span.heard = sayings(given, "user")
-        span.said = sayings(returned, "assistant")
+        span.said = sayings(returned, "assistant", words=kind == "model")
     if kind == "model":
         span.described["model"] = as_text(record.get("model"))
         span.usage = _usage(record)

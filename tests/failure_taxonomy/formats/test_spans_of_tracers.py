@@ -203,6 +203,45 @@ def test_the_order_of_a_file_does_not_matter(tmp_path: Path) -> None:
         assert read(path).events == read(FILES / name).events
 
 
+def observed(given: Any, returned: Any, **of_trace: Any) -> dict[str, Any]:
+    call = {"type": "GENERATION", "startTime": "2026-11-21T09:00:00Z"}
+    return {"id": "t", **of_trace, "observations": [{**call, "input": given, "output": returned}]}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        observed("Reply in JSON.", '{"answer": "forty", "score": 2}'),
+        {
+            "id": "r",
+            "trace_id": "r",
+            "run_type": "llm",
+            "inputs": {"prompts": ["Reply in JSON."]},
+            "outputs": {"generations": [[{"text": '{"answer": "forty", "score": 2}'}]]},
+        },
+    ],
+)
+def test_json_that_a_model_says_is_told_as_it_was_said(
+    record: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(record))
+    assert [event.content for event in read(path).events] == [
+        "Reply in JSON.",
+        '{"answer": "forty", "score": 2}',
+    ]
+
+
+@pytest.mark.parametrize("wrap", [lambda state: state, lambda state: {"all": [1, {"in": state}]}])
+def test_an_outcome_within_what_was_returned_is_shown_to_nobody(wrap: Any, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    state = {"answer": "forty", "draft": "thirty", "is_correct": "SECRET", "reward": ["SECRET"]}
+    path.write_text(json.dumps(observed("Hi", "there", output={"state": wrap(state)})))
+    said = " ".join(event.content for event in read(path).events)
+    assert "thirty" in said
+    assert "SECRET" not in said
+
+
 def test_many_observations_take_time_in_proportion_to_their_number(tmp_path: Path) -> None:
     def per_observation(count: int) -> float:
         path = tmp_path / f"{count}.json"
