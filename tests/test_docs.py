@@ -73,6 +73,21 @@ def compiled(block: Block) -> types.CodeType:
 # --- Python ----------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def registries() -> Iterator[None]:
+    """What a page makes known to the process, its formats and modes, is forgotten again."""
+    from rolecraft.failure_taxonomy import MODES
+    from rolecraft.failure_taxonomy.formats import FORMATS
+
+    registered: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (known, dict(known)) for known in (FORMATS, MODES)
+    ]
+    yield
+    for known, before in registered:
+        known.clear()
+        known.update(before)
+
+
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if any(b.page == page and b.info == "python" for b in BLOCKS)],
