@@ -93,8 +93,20 @@ def compare(
             )
         if fail_on_increase and increased:
             raise typer.Exit(ExitCode.GATE)
-        if broken:
+        lost = _no_longer_judged(result)
+        if lost:
+            output.warn(f"Judged in the baseline and nowhere in the candidate: {', '.join(lost)}.")
+        if broken or (fail_on_increase and lost):
             raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _no_longer_judged(result: Comparison) -> list[str]:
+    """Modes that a gate would pass because nobody looked any more."""
+    return [
+        row.mode
+        for row in result.modes
+        if row.baseline.judged and not row.candidate.judged and not row.one_sided
+    ]
 
 
 def _labels(

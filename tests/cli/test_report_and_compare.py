@@ -88,6 +88,23 @@ def test_a_gate_that_nothing_was_judged_for_does_not_pass(cli, make):
     assert "no mode was decided in both" in result.err
 
 
+def test_a_gate_does_not_pass_a_mode_that_is_judged_no_more(cli, tmp_path):
+    """The judge was down for the candidate, and a detector's mode was all that could be tested."""
+
+    def labels(name, derailment):
+        verdicts = {"reset": "absent", "derailment": derailment}
+        rows = [FailureFinding(mode, verdict) for mode, verdict in verdicts.items()]
+        listed = [Labels(trace=f"{n}.jsonl", annotator="j", findings=rows) for n in range(8)]
+        return write_labels(listed, tmp_path / name)
+
+    judged, unjudged = labels("a.jsonl", "absent"), labels("b.jsonl", "unknown")
+    result = cli("compare", judged, unjudged, "--fail-on-increase")
+    assert result.code == ExitCode.INCOMPLETE
+    assert "nowhere in the candidate: derailment." in " ".join(result.err.split())
+    assert cli("compare", unjudged, judged, "--fail-on-increase").code == ExitCode.OK
+    assert cli("compare", judged, unjudged).code == ExitCode.OK
+
+
 def test_what_can_only_be_found_is_compared_by_how_often_it_was(cli, make):
     """A detector that never denies would look the same whatever it finds."""
     few, many = make("a", "+???????????"), make("b", "++++++++++??")
