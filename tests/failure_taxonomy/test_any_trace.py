@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy import MODES, annotate
 from rolecraft.failure_taxonomy.attribution import decisive
-from rolecraft.failure_taxonomy.detectors import Constraints
+from rolecraft.failure_taxonomy.detectors import Constraints, Reset
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import windows
 from rolecraft.trajectories import Artifact, Event, Recorder, Trajectory
@@ -125,3 +125,20 @@ def test_the_decisive_failure_is_found_in_one_pass_over_all_findings() -> None:
         return best / count
 
     assert per_finding(2_400) < 4 * per_finding(300)
+
+
+def test_many_resets_take_time_in_proportion_to_their_number() -> None:
+    def per_reset(count: int) -> float:
+        events = []
+        for number in range(4 * count):
+            kind, text = ("reset", "") if number % 4 == 3 else ("message", f"Word {number}.")
+            events.append(Event(kind, role="ada", content=text, seq=number))
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            found = Reset().judge(TraceView(Trajectory("long", {}, events)))
+            best = min(best, time.process_time() - start)
+        assert len(found) == count
+        return best / count
+
+    assert per_reset(3_200) < 4 * per_reset(200)

@@ -70,7 +70,8 @@ class Reset(Detector):
     modes = (MODE,)
 
     def look(self, view: TraceView) -> list[FailureFinding]:
-        found = [self._finding(view, sign) for sign in uncaused_resets(view)]
+        deeds = _deeds(view)
+        found = [self._finding(view, deeds, sign) for sign in uncaused_resets(view)]
         if found:
             return found
         if not view.records("reset"):
@@ -79,8 +80,7 @@ class Reset(Detector):
             return [self.unknown(MODE, LOST)]
         return [self.absent(MODE, "nothing began anew without a cause")]
 
-    def _finding(self, view: TraceView, sign: Sign) -> FailureFinding:
-        deeds = _deeds(view)
+    def _finding(self, view: TraceView, deeds: list[int], sign: Sign) -> FailureFinding:
         event = view.events[sign.at]
         before = view.events[deeds[bisect_left(deeds, sign.at) - 1]]
         next_deed = bisect_right(deeds, sign.at)
