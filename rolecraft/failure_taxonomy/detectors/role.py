@@ -23,6 +23,7 @@ from typing import Any
 from rolecraft.failure_taxonomy.detectors.base import Detector
 from rolecraft.failure_taxonomy.detectors.prose import blocks, own_words, prose
 from rolecraft.failure_taxonomy.evidence import quotable
+from rolecraft.failure_taxonomy.goals import task_of
 from rolecraft.failure_taxonomy.view import TraceView, sounds_like_check, words_of
 from rolecraft.messages import FINISH
 from rolecraft.trajectories.events import Event, FailureFinding
@@ -209,11 +210,13 @@ def _code(
 ) -> Iterator[tuple[Event, str, list[str], Event | None]]:
     """Each block of a program in a message: its event, text, lines, and whom it repeats.
 
-    A block that partly repeats earlier ones is neither new nor a copy, and is left out.
+    A block that partly repeats earlier ones is neither new nor a copy, and is left out. What
+    stands in the task is nobody's work, whoever passes it on.
     """
     first: dict[str, Event] = {}
+    task = task_of(view.about)
     for event in view.events:
-        if event.kind != "message" or "```" not in event.content:
+        if event.kind != "message" or "```" not in event.content or event.content == task:
             continue
         for text in blocks(event.content):
             lines = [stripped for line in text.split("\n")[1:] if (stripped := line.strip())]

@@ -232,6 +232,17 @@ def a_manager_passes_code_on(draw: Any) -> Script:
     )
 
 
+def the_task_has_the_code(draw: Any) -> Script:
+    """In a chat the first speaker puts the task, with code to mend; the coder hands it in mended."""
+    code = program(draw, draw.number(20, 40))
+    task = f"Mend this:\n{code}"
+    mended = code.replace("return total", "return total + 1")
+    return Script(
+        [Turn("Planner", "Plan", says=task), Turn("Coder", "Build", says=f"Done.\n{mended}")],
+        about={"task": task},
+    )
+
+
 def hands_out_tasks(draw: Any) -> Script:
     """Names at the head of a line, and what they are to do."""
     one, two = draw.role(), draw.role()
@@ -302,6 +313,7 @@ NEGATIVE = [
     a_suggestion_of_two_lines,
     builders_share_code,
     a_manager_passes_code_on,
+    the_task_has_the_code,
     hands_out_tasks,
     quotes_a_colleague,
     addresses_a_colleague,
