@@ -233,7 +233,7 @@ def a_manager_passes_code_on(draw: Any) -> Script:
 
 
 def the_task_has_the_code(draw: Any) -> Script:
-    """In a chat the first speaker puts the task, with code to mend; the coder hands it in mended."""
+    """The first speaker puts the task, with code to mend; the coder hands it in mended."""
     code = program(draw, draw.number(20, 40))
     task = f"Mend this:\n{code}"
     mended = code.replace("return total", "return total + 1")
