@@ -77,7 +77,8 @@ async def experiment(
     finally:
         if not by_hand and answers is not None:
             await answers.aclose()
-    results = Results(plan, playing.played, playing.errors, playing.not_begun)
+    errors = sorted(playing.errors, key=lambda each: each[0].journal)
+    results = Results(plan, playing.played, errors, playing.not_begun)
     results.write()
     return results
 
@@ -196,7 +197,10 @@ class _Playing:
             if allowed is None:
                 continue
             if name == "usd" and any(each.usage.usd is None for each in over):
-                raise NotBegun("No price is known for the model, so `usd` cannot be kept.")
+                raise UsageError(
+                    f"A limit in US dollars cannot be kept: no price is known for "
+                    f"{self.plan.model!r}. Limit `calls` or `tokens`."
+                )
             used = _amount(spent, name)
             average = sum(_amount(each.usage, name) for each in over)
             if used + average * ahead >= allowed:

@@ -1,0 +1,161 @@
+"""`rolecraft experiment`: estimate, table, what it says of errors, and that it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from rolecraft.cli._exits import ExitCode
+
+ROWS = [
+    {
+        "question": f"What is {number} and {number}?",
+        "solution": f"#### {2 * number}",
+        "answer": str(2 * number),
+        "perturbation_type": "adding operation",
+        "seed_question": "",
+        "seed_solution": "",
+        "seed_answer": "",
+    }
+    for number in range(4)
+]
+
+
+class Provider(ThreadingHTTPServer):
+    """Speaks OpenAI's protocol on 127.0.0.1. It knows a sum if it was told to verify, or if the
+    sum is 0; while `down` it has no answer to the last problem."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.calls = 0
+        self.down = True
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        system, problem = (message["content"] for message in body["messages"][:2])
+        number = int(re.search(r"What is (\d+) and", problem)[1])
+        self.server.calls += 1
+        if self.server.down and number == 3:
+            self._send(400, {"error": {"message": "no such problem"}})
+            return
+        right = "# Verification" in system or number == 0
+        answer = rf"\boxed{{{2 * number if right else -1}}}"
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": answer},
+        }
+        usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+        self._send(
+            200,
+            {
+                "id": "c",
+                "object": "chat.completion",
+                "created": 1,
+                "model": "m",
+                "choices": [choice],
+                "usage": usage,
+            },
+        )
+
+    def _send(self, status: int, body) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args) -> None:
+        pass
+
+
+@pytest.fixture
+def provider():
+    server = Provider()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "gsm.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    return path
+
+
+def test_the_estimate_is_said_and_nothing_is_played(cli, rows, tmp_path):
+    result = cli("experiment", "maths-chat", "--tasks", rows, "-n", 6, "--estimate", "--json")
+    assert result.code == ExitCode.OK
+    # Four problems, six times: one call at least for two of the variants, three for the third.
+    assert result.lines == [{"runs": 72, "calls_at_least": 24 + 24 + 72, "calls": None}]
+    assert "72 runs to play: at least 120 model calls." in result.err
+    assert not (tmp_path / "experiment").exists()
+
+
+def test_our_own_tasks_are_32_for_each_team(cli):
+    for team, calls in (("maths-chat", 32 * 5), ("software-company", 32 * 19)):
+        (line,) = cli("experiment", team, "--estimate", "--json").lines
+        assert line == {"runs": 96, "calls_at_least": calls, "calls": None}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says", "code"),
+    [
+        (["maths-chat"], "Say which model plays: `--model MODEL`", ExitCode.USAGE),
+        (["maths-chat", "--variant", "toplogy"], "Did you mean 'topology'?", ExitCode.ERROR),
+        (["maths-chat", "--tasks", "none.jsonl"], "`none.jsonl` cannot be read", ExitCode.ERROR),
+        (["chess"], "maths-chat", ExitCode.USAGE),
+        (["maths-chat", "--model", "openai/m"], "OPENAI_API_KEY", ExitCode.ERROR),
+    ],
+)
+def test_what_is_wrong_is_one_line(cli, monkeypatch, tmp_path, arguments, says, code):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    result = cli("experiment", *arguments)
+    assert result.code == code
+    assert says in result.err
+    assert not (tmp_path / "experiment").exists()
+
+
+def test_an_experiment_goes_on_and_its_failures_can_be_compared(process, rows, provider):
+    """Over a real provider on this machine: one problem fails at first."""
+    env = {**os.environ, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
+    command = ["experiment", "maths-chat", "--model", "openai/m", "--tasks", rows, "--variant"]
+    command += ["prompt", "--out", "out"]
+    first = process(*command, env=env)
+    assert first.code == ExitCode.INCOMPLETE, first.err
+    assert "2 runs broke off, such as out/runs/baseline/gsm-plus-4/r1.jsonl" in first.err
+    assert "no such problem" in first.err
+    assert "Go on, with a higher limit where one was reached: rolecraft experiment" in first.out
+    before, provider.down = provider.calls, False
+
+    second = process(*command, "--annotate", "--json", env=env)
+    assert second.code == ExitCode.OK, second.err
+    assert provider.calls - before == 2, "only the two runs that had broken off were played"
+    assert (
+        "2 runs to play: at least 2 model calls, by the runs that are over about 2." in second.err
+    )
+    (line,) = second.lines
+    assert [row["correct_percent"] for row in line["rows"]] == [25.0, 100.0]
+    assert line["rows"][1]["to_baseline"]["p"] == 0.25  # three problems differ, 2 of 8
+    assert line["failures"]["prompt"]["paired"] is True
+
+    third = process(*command, env=env)
+    assert third.code == ExitCode.OK
+    assert "Every run is over already" in third.err
+    assert "100.00 ± 0.00" in third.out
+    assert provider.calls - before == 2
