@@ -36,7 +36,9 @@ def told(campaign: Labelling[Any], done: int, output: Output) -> bool:
     """Say where the labels are, what they cost, and what is left to do; True if something is."""
     if campaign.asker is not None:
         output.say(f"Judge {campaign.asker.model.name}: {campaign.tally}")
-    if campaign.out is not None:
+    if campaign.kept_earlier:
+        output.warn(f"`{campaign.out}` is left as it was: it has the labels of more traces.")
+    elif campaign.out is not None:
         output.say(f"Labels of {done} {'trace' if done == 1 else 'traces'}: {campaign.out}")
     again = ""
     if campaign.asker is not None and campaign.asker.cache is not None:

@@ -240,6 +240,27 @@ async def test_at_a_limit_calls_under_way_are_kept_and_the_rest_is_left(runs, sa
     assert not again.stopped
 
 
+async def test_a_campaign_that_had_to_stop_leaves_an_earlier_file_with_more_traces(
+    runs, says, tmp_path
+):
+    folder, out = runs(), tmp_path / "labels.jsonl"
+    few = Campaign(folder, judge=stopped_after(2, says), out=out)
+    await all_of(few)
+    assert (len(read_labels(out)), few.kept_earlier) == (2, False)
+    more = Campaign(folder, judge=stopped_after(3, says), out=out)
+    await all_of(more)
+    assert (len(read_labels(out)), more.kept_earlier) == (3, False)
+    before = out.read_bytes()
+    fewer = Campaign(folder, judge=stopped_after(1, says), out=out)
+    await all_of(fewer)
+    assert (out.read_bytes(), fewer.kept_earlier) == (before, True)
+
+
+def stopped_after(calls, says):
+    model = judged(says)
+    return Judge(model, asker=Asker(model, budget=Budget(Limits(calls=calls))))
+
+
 async def test_at_a_limit_the_other_samples_of_a_trace_are_kept_too(runs, says, tmp_path):
     absent = says()
 

@@ -2,8 +2,9 @@
 
 Invariant: the file of labels holds every trace that was annotated exactly once, in the order in
 which the traces were named. It appears whole at the end; until then its lines stand in a hidden
-file beside it. What a killed campaign leaves behind is the cache of its judge: the same campaign
-started again takes every answer that was completed from there, and asks only for the others.
+file beside it. A campaign that had to stop leaves an earlier file with more traces as it was. What
+a killed campaign leaves behind is the cache of its judge: the same campaign started again takes
+every answer that was completed from there, and asks only for the others.
 
 One trace costs only itself: a file that cannot be read is reported, a trace whose calls failed is
 asked about again, and one that the model refuses keeps what the detectors say.
@@ -98,6 +99,8 @@ class Labelling(ABC, Generic[L]):
         """Traces that were not looked at, because the campaign had to stop."""
         self.stopped = ""
         """Why it had to stop; empty if it did not."""
+        self.kept_earlier = False
+        """True if `out` is left as it was, with the labels of more traces than this came to."""
         self._silence = 0
         """Tries in a row in which no call was answered."""
 
@@ -127,7 +130,7 @@ class Labelling(ABC, Generic[L]):
                         lines.add(result)
                     yield result
             if lines is not None:
-                lines.finish()
+                self.kept_earlier = not lines.finish(partial=self.skipped > 0)
 
     def each(self) -> Iterator[Trace | TraceError]:
         """The traces, each once, however often it is named."""
@@ -257,13 +260,17 @@ class _Lines:
         except OSError as error:
             raise self._error(error) from error
 
-    def finish(self) -> None:
+    def finish(self, *, partial: bool) -> bool:
+        """Put the file in its place; False if it is partial and an earlier one has more lines."""
         assert self._file is not None
         try:
-            os.replace(self._part, self.path)
+            keep = partial and self.path.exists() and _count(self.path) > _count(self._part)
+            if not keep:
+                os.replace(self._part, self.path)
             self._file.close()
         except OSError as error:
             raise self._error(error) from error
+        return not keep
 
     def __exit__(self, *exc: object) -> None:
         if self._file is not None:
@@ -272,6 +279,11 @@ class _Lines:
 
     def _error(self, error: OSError) -> LabelsError:
         return LabelsError(f"`{self.path}` cannot be written: {error.strerror or error}.")
+
+
+def _count(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
 def _is_written_by_us(path: Path) -> bool:
