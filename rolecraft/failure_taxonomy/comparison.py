@@ -10,6 +10,7 @@ and so takes what was not decided as not found.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -159,11 +160,18 @@ def compare(
     if every trace has a partner of its name. With `found`, what was not decided counts as not
     found: for annotators that can only find, and only if the same one labelled both sets.
 
-    Raises `UsageError` for an empty set, and where pairs are asked for and there are none;
-    `UnknownName` for a mode that there is not.
+    Raises `UsageError` for an empty set, for a trace that is in a set twice, and where pairs are
+    asked for and there are none; `UnknownName` for a mode that there is not.
     """
     if not baseline or not candidate:
         raise UsageError("A comparison wants traces on both sides.")
+    for side in (baseline, candidate):
+        trace, times = Counter(labels.trace for labels in side).most_common(1)[0]
+        if times > 1:  # the same failure would count twice, and only one of them in a pair
+            raise UsageError(
+                f"Trace {trace!r} has {times} rows of labels in one set, and takes one. Of several "
+                "annotators, `majority` (`agreement.raters`) says what most of them say."
+            )
     wanted = list(MODES) if modes is None else [get_mode(mode).id for mode in modes]
     matches = match([row.trace for row in baseline], [row.trace for row in candidate])
     if paired is None:

@@ -56,6 +56,13 @@ def test_other_names_are_two_independent_sets() -> None:
     assert found.failures is None
 
 
+def test_a_trace_counts_once() -> None:
+    """Two annotators of each trace would double the number of traces, and so shrink p."""
+    before, after = side("a", repetition="----"), side("b", repetition="++++")
+    with pytest.raises(UsageError, match=r"'b/0.jsonl' has 2 rows"):
+        compare(before, [*after, *after])
+
+
 def test_pairs_can_be_asked_for_and_refused() -> None:
     before, after = side("a", repetition="----"), side("b", repetition="++++++")
     found = compare(before, after, paired=True)
