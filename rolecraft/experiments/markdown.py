@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rolecraft.experiments.results import Results
     from rolecraft.experiments.statistics import Row
 
-HEAD = ("variant", "correct, %", "difference", "p", "Holm", "tasks", "runs", "calls a run")
+HEAD = ("variant", "correct, %", "change", "p", "Holm", "runs", "calls")
 
 
 def cells(row: Row) -> list[str]:
@@ -27,9 +27,8 @@ def cells(row: Row) -> list[str]:
         "" if row.difference is None else f"{row.difference:+.2f}",
         f"{row.test.p:.3g}" if tested and row.test is not None else "",
         "" if row.adjusted is None else f"{row.adjusted:.3g}",
-        str(row.tasks),
         f"{row.runs}" + (f" ({row.unfinished} open)" if row.unfinished else ""),
-        f"{row.usage.calls / row.runs:.1f}" if row.runs else "",
+        "" if row.calls_a_run is None else f"{row.calls_a_run:.1f}",
     ]
 
 
@@ -56,8 +55,9 @@ def how(results: Results) -> list[str]:
         f"{'repetition' if plan.repetitions == 1 else 'repetitions'}, model "
         f"{plan.model or '(the roles have their own)'}, seed {plan.seed}.",
         "Correct: mean over tasks ± standard error (a task's score is the mean of its "
-        "repetitions). Differences and p-values are to the first row, paired by task: "
-        "Wilcoxon's signed-rank test, two-sided; Holm corrects for the number of variants.",
+        "repetitions). Change and p-value are to the first row, paired by task: Wilcoxon's "
+        "signed-rank test, two-sided; Holm corrects for the number of variants. Calls: model "
+        "calls of one run, on average.",
     ]
     tests = dict.fromkeys(row.test.test for row in results.rows if row.test is not None)
     if tests:

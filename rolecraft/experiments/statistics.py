@@ -39,6 +39,9 @@ class Row:
     repetition_sd: float | None = None
     """The sample standard deviation of these."""
     usage: Usage = field(default_factory=lambda: Usage(calls=0, usd=0.0))
+    """Of all runs, also of those that broke off. `usd` is None where a price is unknown."""
+    calls_a_run: float | None = None
+    """Model calls of a run that is over, on average."""
     difference: float | None = None
     """To the baseline, over the tasks that both have."""
     pairs: int = 0
@@ -57,6 +60,7 @@ class Row:
             "standard_error": self.standard_error,
             "repetitions_percent": self.repetitions,
             "repetitions_sd": self.repetition_sd,
+            "calls_a_run": self.calls_a_run,
             "usage": {
                 "calls": self.usage.calls,
                 "prompt_tokens": self.usage.prompt_tokens,
@@ -113,6 +117,8 @@ def _row(name: str, title: str, runs: Sequence[Played], scores: Scores) -> Row:
     if any(each.usage.usd is None for each in runs):
         usage = Usage(usage.prompt_tokens, usage.completion_tokens, None, usage.calls)
     row.usage = usage
+    if over:
+        row.calls_a_run = sum(each.usage.calls for each in over) / len(over)
     means = [_mean(list(by.values())) for by in scores.values()]
     if means:
         row.correct = float(100 * _mean(means))

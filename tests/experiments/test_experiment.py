@@ -56,8 +56,8 @@ async def test_the_table_is_in_the_folder_for_people_and_for_programs(tmp_path: 
     assert written == json.loads(json.dumps(results.to_dict()))
     assert written["rows"][1]["to_baseline"]["p"] == 0.125
     page = (tmp_path / "results.md").read_text()
-    assert "| baseline | 33.33 ± 21.08 |  |  |  | 6 | 12 | 1.0 |" in page
-    assert "| prompt | 91.67 ± 8.33 | +58.33 | 0.125 | 0.25 | 6 | 12 | 1.0 |" in page
+    assert "| baseline | 33.33 ± 21.08 |  |  |  | 12 | 1.0 |" in page
+    assert "| prompt | 91.67 ± 8.33 | +58.33 | 0.125 | 0.25 | 12 | 1.0 |" in page
     assert "6 tasks, 2 repetitions, model knows some, seed 0." in page
     assert "Wilcoxon signed-rank test, exact" in page
 
