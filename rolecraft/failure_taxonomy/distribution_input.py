@@ -8,7 +8,7 @@ annotators labelled it, with what most of them say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from rolecraft.errors import TraceError, UnknownName, UsageError
 from rolecraft.failure_taxonomy.annotate import annotate
 from rolecraft.failure_taxonomy.formats import Imported, read_all, trace_files
-from rolecraft.failure_taxonomy.labels import Labels, read_labels
+from rolecraft.failure_taxonomy.labels import Labels, _is_ours, read_labels
 from rolecraft.trajectories.trajectory import Trajectory
 
 UNSTATED = "(not stated)"
@@ -56,12 +56,16 @@ async def labelled_traces(
     labelled twice.
     """
     listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    files = [file for path in listed for file in trace_files(path)]
     found: list[LabelledTrace] = []
     last: TraceError | None = None
-    for path in listed:
-        for file in trace_files(path):
+    labelled: set[str] = set()
+    for are_labels in (True, False):  # what is labelled in a file is not looked at again
+        for file in (file for file in files if _is_ours(file) == are_labels):
             try:
-                found += await _of_file(file, annotator)
+                found += (
+                    _of_labels(file, labelled) if are_labels else await _of_file(file, labelled)
+                )
             except TraceError as error:
                 last = error
                 if on_error is None:
@@ -100,26 +104,38 @@ def _one_each(found: list[LabelledTrace]) -> list[LabelledTrace]:
     ]
 
 
-async def _of_file(file: Path, annotator: str | None) -> list[LabelledTrace]:
-    if _is_labels(file):
-        origins: dict[str, dict[str, str]] = {}
-        return [
-            LabelledTrace(row, _origin_of(row.trace, file, origins)) for row in read_labels(file)
-        ]
+def _of_labels(file: Path, labelled: set[str]) -> list[LabelledTrace]:
+    origins: dict[str, dict[str, str]] = {}
+    rows = read_labels(file)
+    for row in rows:
+        there = next(_there(row.trace, file), None)
+        if there is not None and row.findings:
+            labelled.add(_place(there, row.trace))
+    return [LabelledTrace(row, _origin_of(row.trace, file, origins)) for row in rows]
+
+
+async def _of_file(file: Path, labelled: set[str]) -> list[LabelledTrace]:
     rows: list[LabelledTrace] = []
     for imported in read_all(file):
         origin = origin_of(imported.trajectory, imported.name)
         said = [row for row in imported.labels if row.findings]
         rows += [LabelledTrace(row, origin) for row in said]
-        if not said:
+        if not said and _place(file, imported.name) not in labelled:
             rows.append(LabelledTrace(await _detected(imported), origin))
     return rows
 
 
-def _is_labels(file: Path) -> bool:
-    from rolecraft.failure_taxonomy.labels import _is_ours
+def _place(file: Path, trace: str) -> str:
+    """A trace by where it is, whatever folder it was named from."""
+    return f"{file.resolve()}#{trace.partition('#')[2]}"
 
-    return _is_ours(file)
+
+def _there(trace: str, labels: Path) -> Iterator[Path]:
+    """Where the file of a trace may be that a labels file names, the likeliest first."""
+    path = trace.partition("#")[0]
+    for candidate in (Path(path), labels.parent / path, labels.parent / Path(path).name):
+        if candidate.is_file() and candidate.resolve() != labels.resolve():
+            yield candidate
 
 
 async def _detected(imported: Imported) -> Labels:
@@ -188,9 +204,7 @@ def _origin_of(trace: str, file: Path, known: dict[str, dict[str, str]]) -> dict
     path, _, part = trace.partition("#")
     if path not in known:
         known[path] = {}
-        for candidate in (Path(path), file.parent / path, file.parent / Path(path).name):
-            if not candidate.is_file() or candidate.resolve() == file.resolve():
-                continue
+        for candidate in _there(trace, file):
             try:
                 for imported in read_all(candidate):
                     origin = origin_of(imported.trajectory, trace)

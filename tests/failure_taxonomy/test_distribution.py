@@ -166,6 +166,22 @@ async def test_a_trace_that_is_labelled_twice_by_one_is_an_error(tmp_path: Path)
         await labelled_traces(path)
 
 
+async def test_a_trace_with_labels_beside_it_counts_once_wherever_it_is_named_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `annotate runs --out runs/labels.jsonl` leaves a folder."""
+    for name in ("a", "b"):
+        journal(tmp_path / "runs" / f"{name}.jsonl")
+    monkeypatch.chdir(tmp_path)
+    write_labels([labels("runs/b.jsonl", "reset+")], "runs/labels.jsonl")
+    for folder, within in (("runs", "."), (".", "runs")):
+        monkeypatch.chdir(tmp_path / within)
+        found = await labelled_traces(folder)
+        by = {Path(row.labels.trace).name: row.labels.annotator for row in found}
+        assert len(found) == 2
+        assert by == {"b.jsonl": "judge:x", "a.jsonl": "rolecraft detectors"}
+
+
 async def test_what_cannot_be_read_is_told_and_does_not_cost_the_rest(tmp_path: Path) -> None:
     journal(tmp_path / "a.jsonl")
     (tmp_path / "b.json").write_text(json.dumps({"no": "trace"}))
