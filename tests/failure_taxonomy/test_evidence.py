@@ -206,9 +206,9 @@ def test_a_text_that_nearly_repeats_the_quote_is_no_trap() -> None:
 
     def seconds(size: int) -> float:
         text = "a b\n" * 20 * size
-        begun = time.perf_counter()
+        begun = time.process_time()
         assert find_quote("a b " * size + "c", text) is None
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     assert min(seconds(40_000) for _ in range(3)) < 24 * min(seconds(5_000) for _ in range(3)) + 0.1
 

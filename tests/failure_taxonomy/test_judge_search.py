@@ -511,9 +511,9 @@ def test_windowing_takes_time_in_proportion_to_the_text(trace: Make) -> None:
             Event("message", role="ada", content=f"{n} " + "word " * words, seq=n)
             for n in range(events)
         ]
-        begun = time.perf_counter()
+        begun = time.process_time()
         windows(TraceView.of(talk), size=20_000, overlap=5_000)
-        return time.perf_counter() - begun
+        return time.process_time() - begun
 
     for events, words in ((2_000, 5), (200, 500), (4, 30_000)):
         small = min(seconds(events, words) for _ in range(3))

@@ -246,4 +246,4 @@ def test_no_text_takes_for_ever(trace, text):
         return time.process_time() - begin
 
     short = min(seconds(20_000) for _ in range(3))
-    assert seconds(320_000) < 16 * 6 * max(short, 0.002)
+    assert min(seconds(320_000) for _ in range(3)) < 16 * 6 * max(short, 0.002)
