@@ -71,6 +71,9 @@ def label(
     if export is not None:
         for path in export_folder(desk, export):
             output.say(str(path))
+        for key, trace in desk.traces.items():
+            for flawed, flaw in desk.gold_flaws(key).items():
+                output.warn(f"Not in gold.jsonl: `{flawed}` of `{trace.name}` {flaw}.")
         return
     try:
         asyncio.run(_serve(desk, port, browser and _has_display(), output))

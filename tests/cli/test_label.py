@@ -20,6 +20,7 @@ from rolecraft.cli._exits import ExitCode
 from rolecraft.failure_taxonomy import MODES
 from rolecraft.failure_taxonomy.labels import read_labels
 from rolecraft.trajectories import Event, Trajectory
+from rolecraft.viewer.labelling import Desk, open_traces
 
 
 @pytest.fixture
@@ -217,3 +218,20 @@ def test_without_the_extra_it_says_what_to_install(
     result = cli("label", run, "--no-browser")
     assert result.code == ExitCode.ERROR
     assert "pip install 'rolecraft[viewer]'" in result.err
+
+
+def test_an_export_says_which_decisions_have_no_evidence_and_are_left_out(cli, run, tmp_path):
+    (trace,) = open_traces([run])
+    desk = Desk([trace], tmp_path / "labels")
+    desk.join("Ann")
+    desk.reveal("Ann", trace.key)
+    made_up = {"verdict": "present", "events": [1], "role": "planner", "quote": "I read nothing"}
+    desk.adjudicate("Ann", trace.key, "mode/reset", made_up, base=0)
+    desk.adjudicate("Ann", trace.key, "mode/derailment", {"verdict": "absent"}, base=0)
+    result = cli("label", run, "--out", desk.folder, "--export", tmp_path / "exported")
+    assert result.code == ExitCode.OK
+    said = " ".join(result.err.split())
+    assert "Not in gold.jsonl: `reset` of" in said
+    assert "quotes what none of its events says." in said
+    (row,) = read_labels(tmp_path / "exported" / "gold.jsonl")
+    assert [finding.mode for finding in row.findings] == ["derailment"]
