@@ -84,7 +84,7 @@ def experiment(
             "--labels",
             metavar="FILE",
             dir_okay=False,
-            help="Take the failures from labels that `rolecraft annotate DIR/runs --out FILE` wrote.",
+            help="Take failures from labels that `rolecraft annotate DIR/runs --out FILE` wrote.",
         ),
     ] = None,
     estimate: Annotated[

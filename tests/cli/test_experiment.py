@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -10,7 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from rolecraft import FunctionModel
 from rolecraft.cli._exits import ExitCode
+from rolecraft.experiments import experiment, gsm_plus, maths_chat
 
 ROWS = [
     {
@@ -131,6 +134,7 @@ def test_what_is_wrong_is_one_line(cli, monkeypatch, tmp_path, arguments, says, 
     assert not (tmp_path / "experiment").exists()
 
 
+@pytest.mark.slow
 def test_an_experiment_goes_on_and_its_failures_can_be_compared(process, rows, provider):
     """Over a real provider on this machine: one problem fails at first."""
     env = {**os.environ, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": provider.url}
@@ -159,3 +163,62 @@ def test_an_experiment_goes_on_and_its_failures_can_be_compared(process, rows, p
     assert "Every run is over already" in third.err
     assert "100.00 ± 0.00" in third.out
     assert provider.calls - before == 2
+
+
+@pytest.fixture
+def played(rows, tmp_path, monkeypatch):
+    """A folder in which every run of two variants is over, as the model `openai/m`."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+    def answer(call):
+        number = int(re.search(r"What is (\d+) and", call.messages[1].content)[1])
+        right = "# Verification" in call.messages[0].content or number == 0
+        return rf"\boxed{{{2 * number if right else -1}}}"
+
+    asyncio.run(
+        experiment(
+            variants=maths_chat()[:2],
+            tasks=gsm_plus(rows),
+            folder=tmp_path / "out",
+            model=FunctionModel(answer, name="openai/m"),
+        )
+    )
+    return [
+        "maths-chat",
+        "--model",
+        "openai/m",
+        "--tasks",
+        rows,
+        "--variant",
+        "prompt",
+        "-o",
+        "out",
+    ]
+
+
+def test_a_folder_that_is_whole_is_shown_and_asks_nobody(cli, played, tmp_path):
+    result = cli("experiment", *played)
+    assert result.code == ExitCode.OK
+    assert "Every run is over already; nothing is played." in result.err
+    assert "25.00 ± 25.00" in result.out
+    assert "+75.00   0.25" in result.out
+    assert "Why runs failed: rolecraft report out/runs" in result.out
+    assert (tmp_path / "out" / "results.md").is_file()
+    compared = cli("compare", "out/runs/baseline", "out/runs/prompt", "--json")
+    assert compared.lines[0]["paired"] is True, "compare pairs the runs of one task"
+
+
+def test_labels_of_the_journals_are_compared(cli, played, tmp_path):
+    labels = tmp_path / "labels.jsonl"
+    assert cli("annotate", "out/runs", "--out", labels).code == ExitCode.OK
+    (line,) = cli("experiment", *played, "--labels", labels, "--json").lines
+    by_detectors = cli("experiment", *played, "--annotate", "--json").lines[0]
+    assert line["failures"]["prompt"]["modes"] == by_detectors["failures"]["prompt"]["modes"]
+    assert cli("experiment", *played, "--annotate").out.count("verification.absent") == 1
+
+
+def test_another_model_in_the_same_folder_is_refused(cli, played):
+    played[2] = "openai/other"
+    result = cli("experiment", *played)
+    assert result.code == ExitCode.ERROR
+    assert "is an experiment with model 'openai/m', not 'openai/other'" in result.err

@@ -14,10 +14,16 @@ from typing import Any
 
 import pytest
 
-from rolecraft import Action, Role
+from rolecraft import Action, FunctionModel, Role
 from rolecraft.environments import Task
 from rolecraft.errors import UnknownName, UsageError
-from rolecraft.experiments import DatasetError, HumanEvalEnvironment, gsm_plus, humaneval
+from rolecraft.experiments import (
+    DatasetError,
+    HumanEvalEnvironment,
+    gsm_plus,
+    humaneval,
+    maths_chat,
+)
 from rolecraft.experiments.gsm_plus import PERTURBATIONS, normal
 from rolecraft.experiments.humaneval import passes
 from rolecraft.roles.ready.answers import is_right
@@ -308,3 +314,16 @@ async def test_nothing_runs_in_this_process_and_nothing_of_the_tests_is_a_file(
     assert not await passes({"main.py": "1 / 0"}, problems[0].data, sandbox)
     (call,) = sandbox.calls
     assert call.files == {"main.py": "1 / 0"}
+
+
+async def test_every_team_can_say_that_a_problem_has_no_answer(files: dict[str, Path]) -> None:
+    def answer(call: Any) -> str:
+        if call.role == "Verifier":
+            return '{"reason": "Nothing says how many.", "accepted": true, "answer": "None"}'
+        return r"It does not say. \boxed{None}"
+
+    (task,) = gsm_plus(files["rows.jsonl"], perturbations=["critical thinking"])
+    for variant in maths_chat(sandbox=FunctionSandbox(lambda call: Execution(exit_code=0))):
+        episode = await variant.scenario.play(task, model=FunctionModel(answer))
+        assert episode.reward.value == 1, variant.name
+        assert episode.trajectory.stop_reason == "finished"
