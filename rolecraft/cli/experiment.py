@@ -15,7 +15,7 @@ import typer
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._models import Models
 from rolecraft.cli._options import Debug, Json, Model, RoleModel, Seed
-from rolecraft.cli._output import Output
+from rolecraft.cli._output import Output, usage_record
 
 if TYPE_CHECKING:
     from rolecraft.environments import Task
@@ -107,7 +107,11 @@ def experiment(
         if estimate:
             left = before.estimate
             output.result(
-                {"runs": left.runs, "calls_at_least": left.calls, "calls": left.expected_calls}
+                {
+                    "runs": left.runs,
+                    "calls_at_least": left.calls,
+                    "expected": None if left.expected is None else usage_record(left.expected),
+                }
             )
             return
         if model is None and not role_model:
@@ -221,8 +225,10 @@ def _say_estimate(results: Results, output: Output) -> None:
         output.note("Every run is over already; nothing is played.")
         return
     text = f"{left.runs} runs to play: at least {left.calls} model calls"
-    if left.expected_calls is not None:
-        text += f", by the runs that are over about {left.expected_calls}"
+    if (expected := left.expected) is not None:
+        tokens = expected.prompt_tokens + expected.completion_tokens
+        price = "price unknown" if expected.usd is None else f"${expected.usd:.2f}"
+        text += f"; by the runs that are over about {expected.calls}, {tokens} tokens, {price}"
     output.note(f"{text}.")
 
 

@@ -23,13 +23,13 @@ from rolecraft.trajectories.events import Usage
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is left to do. `calls` at least; `average` is that of the runs that are over, if any."""
+    """What is left to do, and what it will cost."""
 
     runs: int
     calls: int
-    average: Usage | None = None
-    """Of one run that is over; its `calls`, tokens and price times `runs` is what to expect."""
-    expected_calls: int | None = None
+    """Model calls, at least: what the teams need by their structure."""
+    expected: Usage | None = None
+    """By the average of those runs of each variant that are over; None where one has none yet."""
 
 
 @dataclass(slots=True)
@@ -57,21 +57,26 @@ class Results:
     @property
     def estimate(self) -> Estimate:
         """What the runs that are not over will cost at least, and by the average of their kind."""
-        left, calls, expected, known = 0, 0, 0.0, True
-        total, over = Usage(calls=0, usd=0.0), 0
+        left, calls, expected = 0, 0, Usage(calls=0, usd=0.0)
+        known = priced = True
         for variant in self.plan.variants:
             runs = self.played[variant.name]
-            done = [each for each in runs if each.over]
-            open_runs = len(runs) - len(done)
-            left += open_runs
-            calls += open_runs * variant.least_calls
-            spent = sum(each.usage.calls for each in done)
-            known = known and (bool(done) or not open_runs)
-            expected += open_runs * spent / len(done) if done else 0.0
-            for each in done:
-                total = total + each.usage
-            over += len(done)
-        return Estimate(left, calls, total if over else None, round(expected) if known else None)
+            done = [each.usage for each in runs if each.over]
+            to_play = len(runs) - len(done)
+            left += to_play
+            calls += to_play * variant.least_calls
+            known = known and bool(done or not to_play)
+            priced = priced and all(usage.usd is not None for usage in done)
+            share = to_play / len(done) if done else 0.0
+            expected = expected + Usage(
+                round(share * sum(usage.prompt_tokens for usage in done)),
+                round(share * sum(usage.completion_tokens for usage in done)),
+                share * sum(usage.usd or 0.0 for usage in done),
+                round(share * sum(usage.calls for usage in done)),
+            )
+        if not priced:
+            expected.usd = None
+        return Estimate(left, calls, expected if known else None)
 
     async def compare_failures(self, labels: Sequence[Labels] | None = None) -> None:
         """Compare failure modes with the baseline's, by exact tests paired by task and repetition.

@@ -134,11 +134,13 @@ def _library(module: str, package: str, purpose: str) -> Any:
 def drawn(tasks: Sequence[Task], count: int | None, seed: int) -> list[Task]:
     """`count` of the tasks, drawn by `seed` and in their order; all of them for None.
 
+    Of two counts the larger has all tasks of the smaller, so that an experiment can be widened.
     Raises `UsageError` for more than there are, and for fewer than one.
     """
     if count is None:
         return list(tasks)
     if not 1 <= count <= len(tasks):
         raise UsageError(f"{count} tasks are to be drawn, and there are {len(tasks)}.")
-    places = sorted(random.Random(f"tasks/{seed}").sample(range(len(tasks)), count))
-    return [tasks[place] for place in places]
+    places = list(range(len(tasks)))
+    random.Random(f"tasks/{seed}").shuffle(places)
+    return [tasks[place] for place in sorted(places[:count])]

@@ -19,7 +19,15 @@ from rolecraft.trajectories.events import Usage
 from rolecraft.trajectories.jsonl import load
 from rolecraft.trajectories.trajectory import Trajectory
 
-FAULTS = frozenset({"InvalidAnswer", "ProtocolViolation", "StepLimitReached", "PlanAbandoned"})
+FAULTS = frozenset(
+    {
+        "ActionLimitReached",
+        "InvalidAnswer",
+        "PlanAbandoned",
+        "ProtocolViolation",
+        "StepLimitReached",
+    }
+)
 """Errors that are the team's own doing: such a run is over, and not right.
 
 Any other error (no answer from a provider, no sandbox) says nothing about the team.

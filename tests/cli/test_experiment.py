@@ -104,7 +104,7 @@ def test_the_estimate_is_said_and_nothing_is_played(cli, rows, tmp_path):
     result = cli("experiment", "maths-chat", "--tasks", rows, "-n", 6, "--estimate", "--json")
     assert result.code == ExitCode.OK
     # Four problems, six times: one call at least for two of the variants, three for the third.
-    assert result.lines == [{"runs": 72, "calls_at_least": 24 + 24 + 72, "calls": None}]
+    assert result.lines == [{"runs": 72, "calls_at_least": 24 + 24 + 72, "expected": None}]
     assert "72 runs to play: at least 120 model calls." in result.err
     assert not (tmp_path / "experiment").exists()
 
@@ -112,7 +112,7 @@ def test_the_estimate_is_said_and_nothing_is_played(cli, rows, tmp_path):
 def test_our_own_tasks_are_32_for_each_team(cli):
     for team, calls in (("maths-chat", 32 * 5), ("software-company", 32 * 19)):
         (line,) = cli("experiment", team, "--estimate", "--json").lines
-        assert line == {"runs": 96, "calls_at_least": calls, "calls": None}
+        assert line == {"runs": 96, "calls_at_least": calls, "expected": None}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,8 @@ def test_an_experiment_goes_on_and_its_failures_can_be_compared(process, rows, p
     assert second.code == ExitCode.OK, second.err
     assert provider.calls - before == 2, "only the two runs that had broken off were played"
     assert (
-        "2 runs to play: at least 2 model calls, by the runs that are over about 2." in second.err
+        "2 runs to play: at least 2 model calls; by the runs that are over about 2, 24 tokens"
+        in second.err
     )
     (line,) = second.lines
     assert [row["correct_percent"] for row in line["rows"]] == [25.0, 100.0]

@@ -124,6 +124,7 @@ def test_rows_are_drawn_by_seed_and_by_kind(files: dict[str, Path]) -> None:
     assert drawn != gsm_plus(path, 5, 2)
     rows = [task.data["row"] for task in drawn]
     assert rows == sorted(set(rows))
+    assert {task.id for task in gsm_plus(path, 4, 1)} < {task.id for task in drawn}
     (only,) = gsm_plus(path, perturbations=["critical thinking"])
     assert only.data["answer"] == "None"
     with pytest.raises(UsageError, match="9 tasks are to be drawn, and there are 8"):

@@ -169,11 +169,16 @@ async def test_the_estimate_counts_calls_before_and_goes_by_what_was_measured_af
     }
     before = so_far(**plan).estimate
     assert (before.runs, before.calls) == (36, 12 + 12 + 36)
-    assert before.expected_calls is None
+    assert before.expected is None
     assert not os.listdir(tmp_path)
     await run(tmp_path, repetitions=1)
     after = so_far(**plan).estimate
-    assert (after.runs, after.calls, after.expected_calls) == (18, 30, 30)
+    assert (after.runs, after.calls) == (18, 30)
+    spent = so_far(**plan).rows
+    assert after.expected is not None
+    assert after.expected.calls == 30
+    assert after.expected.completion_tokens == sum(row.usage.completion_tokens for row in spent)
+    assert after.expected.usd == 0.0
 
 
 async def test_failures_before_and_after_are_compared_by_exact_tests(tmp_path: Path) -> None:
