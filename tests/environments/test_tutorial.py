@@ -105,7 +105,9 @@ def writes(call: ModelCall) -> str:
         comment = {"about": "Rain", "text": "not wet enough"}
         refusal = {"checked": ["Rain"], "comments": [comment], "accepted": False}
         return ACCEPTED if "version before" in asked else json.dumps(refusal)
-    return directory("Clouds", "Rain") if "Plan a tutorial" in asked else FIFTY
+    if "Plan a tutorial" in asked:
+        return directory("Clouds", "Rain")
+    return f"{FIFTY} Wet." if "not wet enough" in asked else FIFTY
 
 
 async def test_in_the_scenario_a_reviewer_reads_before_anything_goes_out() -> None:
