@@ -1,8 +1,9 @@
 """Attribution: how often the right agent and the right step are blamed.
 
-Steps are compared as integers, so that 10 is not 1: the published scorer looked for one number
-within the other. Gold steps are positions of events, 0-based. A predictor that counts from 1 is
-off by one everywhere, which looks like failure; so both readings are given.
+Names are compared whole, without regard to capitals and to the number of spaces, so that `Expert`
+is not `Data_Expert`. Steps are compared as integers, so that 10 is not 1: the published scorer
+looked for one number within the other. Gold steps are positions of events, 0-based. A predictor
+that counts from 1 is off by one everywhere, which looks like failure; so both readings are given.
 """
 
 from __future__ import annotations
@@ -124,7 +125,12 @@ def _from(said: Blame, base: int) -> Blame:
 
 
 def _same_role(one: Blame, other: Blame) -> bool:
-    return one.role.strip() == other.role.strip()
+    return _folded(one.role) == _folded(other.role)
+
+
+def _folded(name: str) -> str:
+    """A name without what a labeller's spelling adds: capitals, and how many spaces there are."""
+    return " ".join(name.casefold().split())
 
 
 def _same_step(one: Blame, other: Blame) -> bool:

@@ -35,6 +35,16 @@ def test_a_name_within_another_is_another(says: Says) -> None:
     assert (found.agent.hits, found.step.hits, found.both.hits) == (1, 2, 1)
 
 
+def test_capitals_and_spaces_make_no_other_name(says: Says) -> None:
+    found = score(
+        says,
+        (("Data Expert", 0), ("data  expert ", 0)),
+        (("Data Expert", 0), ("DataExpert", 0)),
+    )
+    assert found is not None
+    assert (found.agent.hits, found.agent.n) == (1, 2)
+
+
 def test_one_off_is_near_and_nothing_said_is_wrong(says: Says) -> None:
     found = score(
         says,
