@@ -92,6 +92,12 @@ def _names(found: Agreement, output: Output) -> None:
         if names:
             traces = what.format("trace" if len(names) == 1 else f"traces ({len(names)}): each")
             output.warn(f"Not compared, {traces}: {_some(names)}")
+    if found.by_last_part:
+        one, other = found.by_last_part[0]
+        output.warn(
+            f"Matched by the last part of their names only: {len(found.by_last_part)} of "
+            f"{found.traces + found.left_out}, such as gold {one} and predicted {other}"
+        )
     if found.labelled_twice:
         twice = _some(found.labelled_twice)
         output.warn(f"Labelled more than once by the same annotator, and counted once: {twice}")

@@ -70,6 +70,19 @@ def test_json_is_one_line_with_the_result_of_the_library(cli, gold, predicted):
     assert line["attribution"]["step_in_the_other_base"]["right"] == 2
 
 
+def test_traces_matched_by_the_last_part_of_their_names_are_counted(cli, tmp_path):
+    found = (FailureFinding("reset", "present"),)
+    gold = [Labels(trace=f"mad.json#{n}", annotator="a", findings=found) for n in (3, 4)]
+    said = [Labels(trace=f"{n}.json#{m}", annotator="b", findings=found)
+            for n, m in (("other", 3), ("new", 4))]  # fmt: skip
+    gold, said = write_labels(gold, tmp_path / "g"), write_labels(said, tmp_path / "p")
+    err = " ".join(cli("agreement", gold, said).err.split())
+    assert (
+        "Matched by the last part of their names only: 2 of 2, such as gold mad.json#3 and "
+        "predicted other.json#3" in err
+    )
+
+
 def test_the_index_base_is_stated(cli, gold, predicted):
     result = cli("agreement", gold, predicted, "--annotator", "ada", "--index-base", "1", "--json")
     blame = result.lines[0]["attribution"]

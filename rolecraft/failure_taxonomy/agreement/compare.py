@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from rolecraft.errors import UsageError
@@ -13,7 +14,7 @@ from rolecraft.failure_taxonomy.agreement.calibration import calibration
 from rolecraft.failure_taxonomy.agreement.counts import BASELINES, SCORES, Counts, add, mean
 from rolecraft.failure_taxonomy.agreement.duplicates import distinct as distinct_rows
 from rolecraft.failure_taxonomy.agreement.duplicates import labelled_twice, same_rows
-from rolecraft.failure_taxonomy.agreement.matching import match
+from rolecraft.failure_taxonomy.agreement.matching import match, same_traces
 from rolecraft.failure_taxonomy.agreement.result import Agreement, Row
 from rolecraft.failure_taxonomy.labels import Labels
 from rolecraft.failure_taxonomy.modes import MODES
@@ -36,10 +37,11 @@ def agreement(
 ) -> Agreement:
     """How far predicted labels agree with gold labels of the same traces.
 
-    Traces are matched by name (see `match`). Of several gold annotators the majority is taken, or
-    the one named `annotator`; of several predictors one must be named. `index_base` says from
-    which number predicted steps count. `distinct` leaves out gold traces whose label rows an
-    earlier one has. Intervals come from `resamples` bootstrap draws of traces with `seed`.
+    Traces are matched by name (see `match`), those of several gold annotators first (see
+    `same_traces`). Of several gold annotators the majority is taken, or the one named `annotator`;
+    of several predictors one must be named. `index_base` says from which number predicted steps
+    count. `distinct` leaves out gold traces whose label rows an earlier one has. Intervals come
+    from `resamples` bootstrap draws of traces with `seed`.
 
     Raises `UsageError` if nothing matches, a name is not there, or one annotator contradicts
     itself.
@@ -47,6 +49,8 @@ def agreement(
     if index_base not in (0, 1):
         raise UsageError(f"`index_base` is 0 or 1, got {index_base!r}.")
     gold = list(gold)
+    named = same_traces((row.annotator, row.trace) for row in gold)
+    gold = [replace(row, trace=named[row.trace]) for row in gold]
     people = raters.by_trace(gold)
     golds = _of(people, annotator, "gold", "annotator")
     preds = _of(raters.by_trace(predicted), predictor, "predicted", "predictor")
@@ -73,6 +77,7 @@ def agreement(
         traces=len(pairs),
         gold_only=matches.gold_only,
         predicted_only=matches.predicted_only,
+        by_last_part=[(name, matches.pairs[name]) for name in matches.by_last_part],
         rows=table.rows,
         verification=table.verification,
         micro=table.micro,

@@ -80,6 +80,11 @@ class Agreement:
     """Gold traces without a prediction. They are not scored."""
     predicted_only: list[str] = field(default_factory=list)
     """Predicted traces that gold does not have, or that fit several of it."""
+    by_last_part: list[tuple[str, str]] = field(default_factory=list)
+    """Gold and predicted names that have only the file's name, or the id behind `#`, in common.
+
+    They are scored; two different traces may be behind them.
+    """
     rows: dict[str, Row]
     """By mode, those that gold decides in at least one trace."""
     verification: Row | None
@@ -111,6 +116,7 @@ class Agreement:
             "traces": self.traces,
             "gold_only": self.gold_only,
             "predicted_only": self.predicted_only,
+            "by_last_part": [list(pair) for pair in self.by_last_part],
             "modes": {name: row.to_dict() for name, row in self.rows.items()},
             "any_verification": None if self.verification is None else self.verification.to_dict(),
             "micro": self.micro.to_dict(),

@@ -184,6 +184,23 @@ def test_what_matches_nothing_is_named_and_no_match_at_all_is_an_error(says: Say
         agreement(gold, gold, index_base=2)
 
 
+def test_annotators_who_named_one_trace_by_different_paths_are_taken_together(says: Says) -> None:
+    gold = [says("ada", "x/1.json", reset="+"), says("bob", "1.json", reset="+")]
+    gold.append(says("eve", "x/1.json", reset="-"))
+    found = agreement(gold, [says("bot", "runs/x/1.json", reset="+")], resamples=5)
+    assert (found.traces, found.gold_only, found.by_last_part) == (1, [], [])
+    assert found.gold == "majority of ada, bob, eve"
+    assert found.rows["reset"].counts == Counts(tp=1)
+
+
+def test_pairs_by_the_last_part_of_their_names_are_in_the_result(says: Says) -> None:
+    gold = [says("ada", "mad.json#3", reset="+"), says("ada", "a/4.json", reset="+")]
+    said = [says("bot", "other.json#3", reset="-"), says("bot", "runs/a/4.json", reset="+")]
+    found = agreement(gold, said, resamples=5)
+    assert found.by_last_part == [("mad.json#3", "other.json#3")]
+    assert found.to_dict()["by_last_part"] == [["mad.json#3", "other.json#3"]]
+
+
 def test_the_same_label_row_in_several_traces_is_named(says: Says) -> None:
     gold = [
         says("ada", "1", reset="+", repetition="-"),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecraft.failure_taxonomy.agreement import match
+from rolecraft.failure_taxonomy.agreement.matching import same_traces
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,7 @@ from rolecraft.failure_taxonomy.agreement import match
     [
         ("runs/1.jsonl", "runs/1.jsonl"),
         ("1.jsonl", "/data/runs/1.jsonl"),
-        ("/home/ada/runs/1.jsonl", "../runs/1.jsonl"),
+        ("/data/ada/runs/1.jsonl", "../runs/1.jsonl"),
         (r"C:\runs\1.jsonl", "runs/1.jsonl"),
         ("1", "runs/1.jsonl"),
         ("mad.json#17", "/data/mad.json#17"),
@@ -50,6 +51,43 @@ def test_ids_of_two_files_are_told_apart() -> None:
     found = match(["a.json#1", "b.json#1"], ["b.json#1", "1"])
     assert found.pairs == {"b.json#1": "b.json#1"}
     assert found.predicted_only == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "told"),
+    [
+        ("mad.json#3", "other.json#3", True),
+        ("mad.json#3", "runs/mad.json#3", True),
+        ("a/1.json", "b/1.json", True),
+        ("1", "runs/1.json", True),
+        ("a/1.json", "a/1.json", False),
+        ("a/1.json", "runs/a/1.json", False),
+    ],
+)
+def test_pairs_with_only_the_last_part_in_common_are_told(
+    gold: str, predicted: str, told: bool
+) -> None:
+    found = match([gold], [predicted])
+    assert found.pairs == {gold: predicted}
+    assert found.by_last_part == [gold] * told
+
+
+def test_a_shorter_path_is_the_longer_one_that_it_ends() -> None:
+    named = same_traces([("ada", "w/x/1.json"), ("bob", "1.json"), ("eve", "x/1.json")])
+    assert set(named.values()) == {"w/x/1.json"}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [("ada", "x/1.json"), ("bob", "y/1.json")],
+        [("ada", "x/1.json"), ("bob", "y/1.json"), ("eve", "1.json")],
+        [("ada", "x/1.json"), ("ada", "1.json")],
+    ],
+    ids=["two folders", "could be two", "one annotator"],
+)
+def test_names_of_different_traces_are_left_alone(names: list[tuple[str, str]]) -> None:
+    assert same_traces(names) == {name: name for _, name in names}
 
 
 def test_nothing_matches_nothing() -> None:
