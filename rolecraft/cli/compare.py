@@ -14,6 +14,7 @@ from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
 from rolecraft.cli.report import Annotator
+from rolecraft.viewer.reading import count
 
 if TYPE_CHECKING:
     from rolecraft.errors import TraceError
@@ -41,7 +42,8 @@ def compare(
         bool,
         typer.Option(
             "--fail-on-increase",
-            help="Exit with 4 if a mode that is tested became significantly more frequent.",
+            help="Exit with 4 if a mode that is tested became significantly more frequent, "
+            "with 3 if one was judged in less than half as many traces as before.",
         ),
     ] = False,
     alpha: Annotated[
@@ -91,22 +93,26 @@ def compare(
                 "`--fail-on-increase` has nothing to go by: no mode was decided in both sets, or "
                 "could be denied. See `--found`."
             )
+        _say_what_is_judged_less(result, output)
         if fail_on_increase and increased:
             raise typer.Exit(ExitCode.GATE)
-        lost = _no_longer_judged(result)
-        if lost:
-            output.warn(f"Judged in the baseline and nowhere in the candidate: {', '.join(lost)}.")
-        if broken or (fail_on_increase and lost):
+        if broken or (fail_on_increase and result.judged_less):
             raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _no_longer_judged(result: Comparison) -> list[str]:
-    """Modes that a gate would pass because nobody looked any more."""
-    return [
-        row.mode
-        for row in result.modes
-        if row.baseline.judged and not row.candidate.judged and not row.one_sided
+def _say_what_is_judged_less(result: Comparison, output: Output) -> None:
+    """Modes that a gate would pass because nobody, or hardly anybody, looked any more."""
+    less = [row for row in result.modes if row.judged_less]
+    if gone := [row.mode for row in less if not row.candidate.judged]:
+        output.warn(f"Judged in the baseline and nowhere in the candidate: {', '.join(gone)}.")
+    fewer = [
+        f"{row.mode} ({row.baseline.judged} of {row.baseline.total} traces, then "
+        f"{row.candidate.judged} of {row.candidate.total})"
+        for row in less
+        if row.candidate.judged
     ]
+    if fewer:
+        output.warn(f"Judged less than half as often in the candidate: {', '.join(fewer)}.")
 
 
 def _labels(
@@ -154,10 +160,16 @@ def _show(found: Comparison, alpha: float, output: Output) -> None:
     of = "found, of all" if found.found else "present, of those that are decided"
     output.table(f"Failure modes; {of}", head, rows, numeric=3)
     tests = dict.fromkeys(row.test.test for row in found.modes if row.test is not None)
-    output.say(
-        f"{', '.join(tests) or 'No test: no mode was decided in both'}, two-sided; p-values "
-        f"corrected by Holm's procedure over {found.tested} modes; alpha {alpha:g}."
-    )
+    if tests:
+        rest = len(found.modes) - found.tested
+        output.say(
+            f"{', '.join(tests)}, two-sided; p-values corrected by Holm's procedure over "
+            f"{count(found.tested, 'mode')}{f', the other {rest} not tested' if rest else ''}; "
+            f"alpha {alpha:g}."
+        )
+    else:
+        seen = "found or decided in either set" if found.found else "decided in both sets"
+        output.say(f"No test: no mode was {seen}.")
     if found.failures is not None and found.failures_test is not None:
         left, right = found.failures
         output.say(
@@ -170,7 +182,7 @@ def _show(found: Comparison, alpha: float, output: Output) -> None:
             output.say(f"{row.mode}: significantly {row.change}.", style=style)
 
 
-def _share(count: Count, found: bool) -> str:
+def _share(counted: Count, found: bool) -> str:
     if found:
-        return f"{count.present} of {count.total}"
-    return f"{count.present} of {count.judged}" if count.judged else "not judged"
+        return f"{counted.present} of {counted.total}"
+    return f"{counted.present} of {counted.judged}" if counted.judged else "not judged"

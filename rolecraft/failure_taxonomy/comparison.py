@@ -3,9 +3,10 @@
 For each mode an exact test of its counts: McNemar's where the same traces were played in both
 sets (paired by name), Fisher's otherwise. The number of failures a trace is compared by Wilcoxon's
 signed-rank test where there are pairs. P-values of the modes are corrected by Holm's procedure
-over all modes that were tested. Invariant: a trace in which a mode was not decided takes no part
-in the test of that mode, and is counted as unknown; unless the caller asks for what was *found*,
-and so takes what was not decided as not found.
+over all modes that were tested; one that nobody found and nobody decided in either set is not.
+Invariant: a trace in which a mode was not decided takes no part in the test of that mode, and is
+counted as unknown; unless the caller asks for what was *found*, and so takes what was not decided
+as not found.
 """
 
 from __future__ import annotations
@@ -30,12 +31,16 @@ from rolecraft.failure_taxonomy.significance import (
 
 Change = Literal["more", "fewer", "same", "unknown"]
 
+LOST = 0.5
+"""A mode is judged less if the share of the traces that decide it fell below so much of itself."""
+
 
 @dataclass(slots=True)
 class ModeChange:
     """One mode in both sets.
 
-    `test` is None where no trace (or pair) has it decided in both, and where it was never denied.
+    `test` is None where no trace (or pair) has it decided in both, and where it was never denied;
+    of what was found, where it was neither found nor decided in either set.
     """
 
     mode: str
@@ -58,6 +63,19 @@ class ModeChange:
         present = self.baseline.present + self.candidate.present
         unknown = self.baseline.unknown + self.candidate.unknown
         return bool(present and unknown and not self.baseline.absent + self.candidate.absent)
+
+    @property
+    def judged_less(self) -> bool:
+        """True if fewer than half as many of the traces decide it as in the baseline.
+
+        The test then rests on what is left, and may miss an increase. A mode that its annotators
+        can only find is decided where it occurs: to be found less is no loss.
+        """
+        before, after = self.baseline, self.candidate
+        only_found = before.one_sided or (self.found and not before.absent + after.absent)
+        if not before.judged or only_found:
+            return False
+        return after.judged * before.total < LOST * before.judged * after.total
 
     @property
     def change(self) -> Change:
@@ -118,6 +136,11 @@ class Comparison:
         """Modes that were found and never denied: only `found=True` can compare them."""
         return [row.mode for row in self.modes if row.one_sided]
 
+    @property
+    def judged_less(self) -> list[str]:
+        """Modes that the candidate decides in fewer than half as many of its traces."""
+        return [row.mode for row in self.modes if row.judged_less]
+
     def increases(self, alpha: float = 0.05) -> list[ModeChange]:
         """The modes that became significantly more frequent."""
         return [row for row in self.modes if row.change == "more" and row.significant(alpha)]
@@ -129,7 +152,8 @@ class Comparison:
             "paired": self.paired,
             "judged_by": {"baseline": list(self.judges[0]), "candidate": list(self.judges[1])},
             "unknown_counts_as": "not found" if self.found else "undecided",
-            "correction": f"Holm over {self.tested} modes",
+            "correction": f"Holm over {self.tested} mode{'' if self.tested == 1 else 's'}",
+            "judged_less": self.judged_less,
             "modes": [row.to_dict() for row in self.modes],
         }
         if self.failures is not None and self.failures_test is not None:
@@ -198,12 +222,12 @@ def compare(
         pairs = [(by_name[0][left], by_name[1][right]) for left, right in matches.pairs.items()]
         result.unpaired = (matches.gold_only, matches.predicted_only)
         for row in rows:
-            if found or not row.one_sided:
+            if _testable(row):
                 _test_pairs(row, pairs, found)
         _test_failures(result, pairs, wanted, found)
     else:
         for row in rows:
-            if found or not row.one_sided:
+            if _testable(row):
                 _test_sets(row, found)
     tested = [row for row in rows if row.test is not None]
     result.tested = len(tested)
@@ -211,6 +235,16 @@ def compare(
     for row, adjusted in zip(tested, corrected, strict=True):
         row.adjusted = adjusted
     return result
+
+
+def _testable(row: ModeChange) -> bool:
+    """False for a mode that only `found` can compare, and for one that nobody looked at.
+
+    The latter would have p = 1 whatever happened, and only weaken what is said of the others.
+    """
+    if not row.found:
+        return not row.one_sided
+    return bool(row.baseline.judged or row.candidate.judged)
 
 
 def _count(labels: Sequence[Labels], mode: str) -> Count:

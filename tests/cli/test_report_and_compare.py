@@ -105,6 +105,30 @@ def test_a_gate_does_not_pass_a_mode_that_is_judged_no_more(cli, tmp_path):
     assert cli("compare", judged, unjudged).code == ExitCode.OK
 
 
+def test_a_gate_does_not_pass_a_mode_that_is_hardly_judged_any_more(cli, make):
+    full, one = make("a", "-" * 20), make("b", "-" + "?" * 19)
+    result = cli("compare", full, one, "--fail-on-increase")
+    assert result.code == ExitCode.INCOMPLETE
+    assert "repetition (20 of 20 traces, then 1 of 20)" in " ".join(result.err.split())
+    result = cli("compare", full, one, "--json")
+    assert result.code == ExitCode.OK
+    assert result.lines[0]["judged_less"] == ["repetition"]
+
+
+def test_a_gate_on_what_was_found_is_not_weakened_by_modes_that_nobody_looked_at(cli, make):
+    """A mode that was found nine times as often passed, corrected over fourteen modes."""
+    few, many = make("a", "+" + "?" * 19), make("b", "+" * 9 + "?" * 11)
+    result = cli("compare", few, many, "--found", "--fail-on-increase")
+    assert result.code == ExitCode.GATE
+    assert "over 1 mode, the other 13 not tested" in " ".join(result.out.split())
+
+
+def test_where_nothing_could_be_tested_the_text_says_no_more(cli, make):
+    result = cli("compare", make("a", "??"), make("b", "??"))
+    assert "No test: no mode was decided in both sets." in result.out
+    assert "two-sided" not in result.out
+
+
 def test_what_can_only_be_found_is_compared_by_how_often_it_was(cli, make):
     """A detector that never denies would look the same whatever it finds."""
     few, many = make("a", "+???????????"), make("b", "++++++++++??")
@@ -126,7 +150,10 @@ def test_a_comparison_says_how_it_was_made(cli, make):
     result = cli("compare", make("a", "----?"), make("b", "++-++", annotator="judge:y"))
     assert "paired by name" in result.out
     assert "exact McNemar test, two-sided" in result.out
-    assert "corrected by Holm's procedure over 1 modes; alpha 0.05" in " ".join(result.out.split())
+    assert (
+        "corrected by Holm's procedure over 1 mode, the other 13 not tested; alpha 0.05"
+        in " ".join(result.out.split())
+    )
     assert "labelled by different annotators" in result.err
     assert "1/0" in result.out
 

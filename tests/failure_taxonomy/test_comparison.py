@@ -124,6 +124,35 @@ def test_p_values_are_corrected_over_the_modes_that_are_tested() -> None:
     assert compare(after, before).increases() == []
 
 
+def test_modes_that_nobody_looked_at_do_not_weaken_what_was_found() -> None:
+    """Only one detector ran: the other thirteen modes have nothing to be corrected for."""
+    before, after = side("a", repetition="+" + "?" * 19), side("b", repetition="+" * 9 + "?" * 11)
+    found = compare(before, after, found=True)
+    row = next(row for row in found.modes if row.mode == "repetition")
+    assert found.tested == 1
+    assert row.test is not None
+    assert row.adjusted == row.test.p
+    assert [each.mode for each in found.increases()] == ["repetition"]
+    denied = compare(side("a", repetition="+?", reset="--"), before, found=True)
+    assert denied.tested == 2  # what was looked at and never found counts
+
+
+def test_a_mode_that_hardly_anybody_decides_any_more_is_judged_less() -> None:
+    full, half = side("a", repetition="-" * 20), side("b", repetition="-" * 10 + "?" * 10)
+    one = side("b", repetition="-" + "?" * 19)
+    assert compare(full, one).judged_less == ["repetition"]
+    assert compare(full, side("b", repetition="?" * 20)).judged_less == ["repetition"]
+    assert compare(full, half).judged_less == []
+    assert compare(one, full).judged_less == []
+    # A judge that found it in all of them, and then answered nothing:
+    assert compare(side("a", repetition="++"), side("b", repetition="??")).judged_less
+    # Who can only find it decides nothing where there is nothing to find.
+    few, none = side("a", repetition="++++?"), side("b", repetition="?????")
+    assert compare(few, none).judged_less == []
+    assert compare(side("a", repetition="++"), none, found=True).judged_less == []
+    assert compare(full, one, found=True).judged_less == ["repetition"]
+
+
 def test_a_comparison_wants_both_sides_and_modes_that_there_are() -> None:
     rows = side("a", repetition="-")
     with pytest.raises(UsageError, match="both sides"):
