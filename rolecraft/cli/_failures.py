@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rolecraft.cli._output import Output
     from rolecraft.failure_taxonomy import Report
+    from rolecraft.trajectories import FailureFinding
 
 
 def coverage(reports: Sequence[Report]) -> str:
@@ -22,8 +23,14 @@ def coverage(reports: Sequence[Report]) -> str:
     text = f"{len(by)} of the {len(MODES)} modes {'was' if len(by) == 1 else 'were'} judged"
     if len(reports) != 1:
         text += f" in at least one of {len(reports)} traces"
-    if by:
-        listed = [f"{mode} by {' and '.join(by[mode])}" for mode in MODES if mode in by]
+    alike: dict[str, list[str]] = {}
+    for mode in MODES:
+        if mode in by:
+            alike.setdefault(" and ".join(by[mode]), []).append(mode)
+    if len(alike) == 1 and len(by) > 1:
+        return f"{text}, all by {next(iter(alike))}."
+    if alike:
+        listed = [f"{', '.join(modes)} by {source}" for source, modes in alike.items()]
         text += f": {'; '.join(listed)}"
     return f"{text}."
 
@@ -35,12 +42,19 @@ def left_open(reports: Sequence[Report]) -> list[str]:
         for mode, reason in report.unjudged.items():
             traces = by.setdefault(reason or "nobody said why", {})
             traces[mode] = traces.get(mode, 0) + 1
-    said = []
-    for reason, modes in by.items():
-        most = max(modes.values())
-        where = f" (in {most} of {len(reports)} traces)" if len(reports) > 1 else ""
-        said.append(f"Not judged: {', '.join(modes)}: {reason}{where}")
-    return said
+    return [
+        f"Not judged: {', '.join(modes)}: {reason}{_in_how_many(modes.values(), len(reports))}"
+        for reason, modes in by.items()
+    ]
+
+
+def _in_how_many(traces: Collection[int], total: int) -> str:
+    """In how many traces modes were left open: a range, where it is not the same for all."""
+    if total <= 1:
+        return ""
+    least, most = min(traces), max(traces)
+    number = str(most) if least == most else f"{least} to {most}"
+    return f" (in {number} of {total} traces)"
 
 
 def counts(reports: Sequence[Report]) -> dict[str, int]:
@@ -54,7 +68,6 @@ def counts(reports: Sequence[Report]) -> dict[str, int]:
 def failures_table(report: Report, output: Output) -> None:
     """The failures of one trace, for people."""
     from rolecraft.failure_taxonomy import MAST_V3, MODES
-    from rolecraft.trajectories.in_words import one_line
     from rolecraft.viewer.reading import count
 
     judged = f"{count(len(report.judged), 'mode')} of {len(MODES)} judged"
@@ -67,7 +80,7 @@ def failures_table(report: Report, output: Output) -> None:
         [
             f"{MODES[finding.mode].name}\n{f'{MAST_V3.code(finding.mode)} {finding.mode}'.strip()}",
             f"{finding.role}\n{_events(finding.events)}",
-            f"{one_line(finding.quote or finding.reason, 160)}\n({finding.source})",
+            _evidence(finding),
         ]
         for finding in report.present
     ]
@@ -75,6 +88,15 @@ def failures_table(report: Report, output: Output) -> None:
     output.table(f"{report.trace}: {found}, {judged}", ["failure", "where", "evidence"], rows)
     if report.decisive is not None:
         output.say(f"Decisive: {report.decisive.mode} at event {report.decisive.step}\n")
+
+
+def _evidence(finding: FailureFinding) -> str:
+    """What was said or done, why that is a failure, and who says so."""
+    from rolecraft.trajectories.in_words import one_line
+
+    quote = [one_line(finding.quote, 160)] if finding.quote else []
+    why = [f"why: {one_line(finding.reason, 400)}"] if finding.reason else []
+    return "\n".join([*quote, *why, f"({finding.source})"])
 
 
 def _events(events: tuple[int, ...]) -> str:
