@@ -43,6 +43,7 @@ class Repetition(Detector):
     """Decides `repetition` on traces that record actions or tool calls.
 
     On chat logs it sees turns and executed code: it can find a repetition there, not rule one out.
+    Nor where a log of others could have shown tool calls and has none that came to an end.
     """
 
     name = "detector.repetition"
@@ -52,10 +53,15 @@ class Repetition(Detector):
         found = [self._finding(view, run) for run in repeated_runs(view)]
         if found:
             return sorted(found, key=lambda finding: finding.events)
-        if not view.records("action", "tool_call"):
-            return [
-                self.unknown("repetition", "the format records no actions, and no turn came again")
-            ]
+        if not view.records("action"):
+            calls = view.records("tool_call")
+            if not calls or not any(step.finished for step in view.steps):
+                what = (
+                    "no tool call that came to an end is on record"
+                    if calls
+                    else "the format records neither actions nor tool calls"
+                )
+                return [self.unknown("repetition", f"{what}, and no turn came again")]
         if not view.whole:
             return [self.unknown("repetition", LOST)]
         return [self.absent("repetition", "no finished step was done again without a reason")]
