@@ -158,14 +158,89 @@ async def test_what_fails_to_the_end_is_unknown_and_told(runs, says, tmp_path):
 
 
 async def test_without_a_cache_no_answer_is_asked_for_twice(runs, says, tmp_path):
+    answered = []
+
     def fail(run):
         if run == 1:
             raise ModelUnavailable("busy")
+        answered.append(run)
 
     model = judged(says, fail)
     campaign = Campaign(runs(), judge=judge_of(model, tmp_path, cached=False))
     await all_of(campaign)
-    assert len(model.calls) == 5
+    assert sorted(answered) == [0, 2, 3, 4]
+    assert len(model.calls) == 4 + TRIES
+
+
+# --- a long trace, whose parts are asked about with notes on those before ------------------------
+
+
+def long_run():
+    events = [
+        Event("message", role="ann", content=f"step {at} " + "la " * 300, seq=at)
+        for at in range(30)
+    ]
+    return Trajectory("long", {}, events)
+
+
+def noting(failures, answered):
+    """A model that notes what it read; part N fails so often, then answers are in `answered`."""
+
+    def answer(call):
+        question = call.messages[-1].content
+        part = int(re.search(r"The record, part (\d+) of", question)[1])
+        if failures.get(part):
+            failures[part] -= 1
+            raise ModelUnavailable("busy", status=503)
+        answered.append(question)
+        asked = question.rsplit("described above: ", 1)[1].rstrip(".").split(", ")
+        return json.dumps(
+            {
+                "marker": re.search(r"The fence marker is (\w+)\.", question)[1],
+                "diagnosis": "d",
+                "digest": f"read up to part {part}",
+                "findings": [{"mode": mode, "verdict": "absent"} for mode in asked],
+            }
+        )
+
+    return FunctionModel(answer)
+
+
+async def test_a_part_that_fails_is_asked_about_again_before_the_next_one(tmp_path):
+    """The next part is asked with the notes of this one: later it would be another question."""
+    answered = []
+    model = noting({2: 1, 4: TRIES - 1}, answered)
+    judge = judge_of(model, tmp_path, window=5000, search=False)
+    campaign = Campaign(long_run(), judge=judge)
+    (report,) = await all_of(campaign)
+    assert report.opinion.windows == len(answered) == campaign.tally.asked > 5
+    assert (campaign.tally.failed, campaign.unanswered) == (TRIES, [])
+    assert report.opinion.coverage == 1.0
+    for number, question in enumerate(answered[1:], start=1):
+        assert f"read up to part {number}\n" in question
+
+
+async def test_after_a_part_without_an_answer_nothing_is_paid_for_twice(tmp_path):
+    """The parts after it wait for the next run, which asks about each part once."""
+    answered = []
+    first = judge_of(noting({3: TRIES}, answered), tmp_path, window=5000)
+    campaign = Campaign(long_run(), judge=first)
+    (report,) = await all_of(campaign)
+    assert len(answered) == 2
+    assert campaign.unanswered == ["long"]
+    assert "busy" in report.unjudged["derailment"]
+    again = judge_of(noting({}, answered), tmp_path, window=5000, search=False)
+    (report,) = await all_of(Campaign(long_run(), judge=again))
+    assert report.opinion.windows == len(answered) == len(set(answered))
+    assert report.opinion.coverage == 1.0
+
+
+async def test_where_no_answers_are_kept_the_other_parts_are_read_all_the_same(tmp_path):
+    answered = []
+    model = noting({3: TRIES}, answered)
+    judge = judge_of(model, tmp_path, cached=False, window=5000, search=False)
+    (report,) = await all_of(Campaign(long_run(), judge=judge))
+    assert report.opinion.windows == len(answered) + 1
 
 
 async def test_a_judge_that_is_gone_ends_the_campaign(runs, says, tmp_path):

@@ -38,6 +38,3 @@ class Blaming(Labelling[Attribution]):
         if not ask:
             return self.attributor.nobody(name)
         return await self.attributor.attribute(trajectory, name=name)
-
-    def why(self, labels: Attribution) -> str:
-        return labels.why

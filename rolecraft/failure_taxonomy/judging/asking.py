@@ -9,12 +9,13 @@ was answered is never asked again, also not by two traces at once, where there i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import TypeAlias
 
-from rolecraft.errors import ModelError
+from rolecraft.errors import BadModelResponse, ModelError, ModelUnavailable
 from rolecraft.failure_taxonomy.judging.cache import AnswerCache, question
 from rolecraft.failure_taxonomy.judging.pacing import OVERLOADED, Pace
 from rolecraft.failure_taxonomy.judging.tally import Tally
@@ -23,7 +24,11 @@ from rolecraft.models.base import Call, Completion, Model, Sampling, Session, To
 from rolecraft.models.budget import Budget
 from rolecraft.trajectories.events import Usage
 
+Again: TypeAlias = Callable[[ModelError, int], bool]
+"""Whether a call is made again: it gets the error, and how often the call was made by now."""
+
 _counted: ContextVar[tuple[Tally, ...]] = ContextVar("rolecraft_tallies", default=())
+_again: ContextVar[Again | None] = ContextVar("rolecraft_again", default=None)
 
 
 @contextmanager
@@ -35,6 +40,20 @@ def tallied() -> Iterator[Tally]:
         yield tally
     finally:
         _counted.reset(token)
+
+
+@contextmanager
+def persistent(again: Again) -> Iterator[None]:
+    """Calls inside that fail are made again as long as `again` says so.
+
+    A call is made again before anything else is asked in its conversation, so what is asked next
+    never depends on how often it took.
+    """
+    token = _again.set(again)
+    try:
+        yield
+    finally:
+        _again.reset(token)
 
 
 class Asker:
@@ -114,6 +133,19 @@ class Asker:
         return known
 
     async def _of_model(
+        self, session: Session, messages: Sequence[Message], tools: Sequence[Tool]
+    ) -> Completion:
+        again, times = _again.get(), 0
+        while True:
+            try:
+                return await self._once_of_model(session, messages, tools)
+            except (ModelUnavailable, BadModelResponse) as error:
+                times += 1
+                if again is None or not again(error, times):
+                    raise
+            messages = ()  # a session keeps what it was asked
+
+    async def _once_of_model(
         self, session: Session, messages: Sequence[Message], tools: Sequence[Tool]
     ) -> Completion:
         try:

@@ -6,8 +6,8 @@ file beside it. A campaign that had to stop leaves an earlier file with more tra
 a killed campaign leaves behind is the cache of its judge: the same campaign started again takes
 every answer that was completed from there, and asks only for the others.
 
-One trace costs only itself: a file that cannot be read is reported, a trace whose calls failed is
-asked about again, and one that the model refuses keeps what the detectors say.
+One trace costs only itself: a file that cannot be read is reported, a call that failed is made
+again, and a trace that the model refuses keeps what the detectors say.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from rolecraft.failure_taxonomy._in_order import in_order
 from rolecraft.failure_taxonomy.annotate import Trace, annotate, each_trace
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector
 from rolecraft.failure_taxonomy.formats import Imported
-from rolecraft.failure_taxonomy.judging.asking import Asker, tallied
+from rolecraft.failure_taxonomy.judging.asking import Asker, persistent, tallied
 from rolecraft.failure_taxonomy.judging.judge import Judge
 from rolecraft.failure_taxonomy.judging.tally import Tally
 from rolecraft.failure_taxonomy.report import Report
 from rolecraft.trajectories.append_file import lock
 
 TRIES = 3
-"""So often a trace is asked about while calls fail; answers that came are reused."""
+"""So often a call is made that fails, before anything else is asked in its conversation."""
 GIVE_UP = 6
-"""So many tries in a row without a single answer, and the judge counts as gone."""
+"""So many tries in a row about traces without a single answer, and the judge counts as gone."""
 _OF_THE_SETTINGS = (MissingKey, RealModelForbidden, UnexpectedModelCall)
 """Errors that the next trace would meet too."""
 
@@ -108,10 +108,6 @@ class Labelling(ABC, Generic[L]):
     async def make(self, trace: Trace, *, ask: bool) -> L:
         """The labels of one trace; without the model if not to `ask`."""
 
-    @abstractmethod
-    def why(self, labels: L) -> str:
-        """Why the model gave no answer that could be used; may be empty."""
-
     async def run(self) -> AsyncGenerator[L | TraceError, None]:
         """The labels of each trace, or the error of a file that cannot be read, in order.
 
@@ -159,33 +155,39 @@ class Labelling(ABC, Generic[L]):
 
     async def _tried(self, trace: Trace) -> L:
         name = trace.name if isinstance(trace, Imported) else _id(trace)
-        keeps_answers = self.asker is not None and self.asker.cache is not None
-        tries = TRIES if keeps_answers else 1  # else what was answered would be asked for again
-        while True:
-            tries -= 1
-            with tallied() as tally:
-                try:
-                    labels = await self.make(trace, ask=True)
-                except _OF_THE_SETTINGS:
-                    raise
-                except ModelError as error:
-                    self.refused[name] = str(error)
-                    self._heard(tally, str(error))
-                    labels = await self.make(trace, ask=False)
-                    labels.problems.append(f"the judge did not look at it: {error}")
-                    return labels
-                finally:
-                    self.tally.add(tally)
-            if not tally.failed:
-                self._silence = 0
+        rounds = 0  # of its calls may several be under way: what fails together counts once
+        lost = False
+
+        def again(error: ModelError, times: int) -> bool:
+            nonlocal rounds, lost
+            if times > rounds:
+                rounds = times
+                self._heard(tally, str(error))
+            more = times < TRIES and not self.stopped
+            lost = lost or not more
+            return more
+
+        with tallied() as tally, persistent(again):
+            try:
+                labels = await self.make(trace, ask=True)
+            except _OF_THE_SETTINGS:
+                raise
+            except ModelError as error:
+                self.refused[name] = str(error)
+                self._heard(tally, str(error))
+                labels = await self.make(trace, ask=False)
+                labels.problems.append(f"the judge did not look at it: {error}")
                 return labels
-            self._heard(tally, self.why(labels))
-            if self.stopped or not tries:
-                self.unanswered.append(name)
-                return labels
+            finally:
+                self.tally.add(tally)
+        if lost:
+            self.unanswered.append(name)
+        if tally.calls or not tally.failed:
+            self._silence = 0
+        return labels
 
     def _heard(self, tally: Tally, why: str) -> None:
-        """Calls about a trace failed; if it goes on like this, stop."""
+        """A call about a trace failed; if it goes on like this, stop."""
         self._silence = 0 if tally.calls else self._silence + 1
         if self._silence >= GIVE_UP:
             self._stop(f"the judge did not answer one call in {GIVE_UP} tries. {why}")
@@ -215,10 +217,6 @@ class Campaign(Labelling[Report]):
     async def make(self, trace: Trace, *, ask: bool) -> Report:
         judge = self.judge if ask else None
         return await annotate(trace, judge=judge, format=self.format, detectors=self.detectors)
-
-    def why(self, labels: Report) -> str:
-        silent = [r for r in labels.unjudged.values() if r.startswith("the model gave no answer")]
-        return f"{silent[0][:1].upper()}{silent[0][1:]}" if silent else ""
 
 
 def _id(trace: Trace) -> str:

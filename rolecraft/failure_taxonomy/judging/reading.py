@@ -1,7 +1,9 @@
 """One reading of a trace: all its windows, one after the other, then a search of the whole.
 
 A digest is carried from window to window: what the judge noted down about the parts before. It is
-a model's text about a trace's text, so it stands inside the fence and can never be evidence.
+a model's text about a trace's text, so it stands inside the fence and can never be evidence. Where
+answers are kept, a part that got none ends the reading: the next one would be asked without its
+notes, and asked again once it has an answer.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import Piece, Window
 from rolecraft.messages import Message
 from rolecraft.trajectories.events import Event, Usage
+
+_NOT_YET = "this part was not asked about: there was no answer about the part before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ class Reader:
         self.shots = shots
         self.search = search
         self.reading = Reading()
+        self.lost = False
+        """True if there was no answer about some window."""
 
     async def read(self) -> Reading:
         asked = [mode.id for mode in self.modes]
@@ -90,15 +96,28 @@ class Reader:
             answer = await self._window(number, window, digest)
             answers.append(answer)
             digest = self._digest(answer) or digest
+            if self._waits():
+                answers += [no_answer(asked, _NOT_YET) for _ in self.record.windows[number:]]
+                break
         reading = self.reading
         for mode in asked:
             reading.rows[mode] = of_windows(mode, [answer.rows[mode] for answer in answers])
+        if self._waits():
+            return reading
         if self.record.long and self.search and any(answer.usable for answer in answers):
             whole = [mode for mode in self.modes if is_global(mode.id)]
             if whole:
                 complete = all(answer.answered == len(asked) for answer in answers)
                 await self._whole(whole, digest, complete=complete)
         return reading
+
+    def _waits(self) -> bool:
+        """True if what is left is better asked when the judge answers again.
+
+        It would be asked with the notes of the part that has no answer. Once that has one, it is
+        another question, so answers that are kept would be paid for and never used.
+        """
+        return self.lost and self.asker.cache is not None
 
     async def _window(self, number: int, window: Window, digest: str) -> Answer:
         """One call: the answer with its evidence checked."""
@@ -114,6 +133,7 @@ class Reader:
         try:
             completion = await conversation.ask(Message(question))
         except (ModelUnavailable, BadModelResponse) as error:
+            self.lost = True
             self.reading.usage = self.reading.usage + (error.usage or Usage(calls=0))
             return no_answer(asked, f"the model gave no answer: {error}{_hint(str(error))}")
         except ModelError as error:
