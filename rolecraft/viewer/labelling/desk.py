@@ -8,7 +8,7 @@ it is. Names are taken on trust: whoever can open the page can choose any name.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -160,13 +160,16 @@ class Desk:
         of the annotator's, and as its how manyth edit, it was typed; see `EditLog.add`. Raises
         `Conflict`, `NotAllowed` and `UsageError`.
         """
-        sheet = self.sheet(annotator, key)
-        if in_round != sheet.round or sheet.locked:
-            raise NotAllowed(
-                f"Round {in_round} of this trace is closed"
-                + (", as others' labels were looked at." if sheet.revealed else ".")
-                + " Reopen it, or begin the next round."
-            )
+
+        def is_open(edits: Sequence[Edit]) -> None:
+            sheet = sheet_of(edits)
+            if in_round != sheet.round or sheet.locked:
+                raise NotAllowed(
+                    f"Round {in_round} of this trace is closed"
+                    + (", as others' labels were looked at." if sheet.revealed else ".")
+                    + " Reopen it, or begin the next round."
+                )
+
         edit = Edit(
             by=annotator,
             trace=key,
@@ -177,21 +180,29 @@ class Desk:
             tab=tab,
             turn=turn,
         )
-        return self._log(annotator).add(edit, base=base)
+        return self._log(annotator).add(edit, base=base, check=is_open)
 
     def finish(self, annotator: str, key: str) -> None:
         """Close the present round. Every mode needs a verdict, every `present` its evidence."""
-        trace, sheet = self.trace(key), self.sheet(annotator, key)
-        if missing := sheet.unfinished(trace):
-            told = "; ".join(f"`{mode}` {flaw}" for mode, flaw in missing.items())
-            raise NotAllowed(f"Not finished yet: {told}.")
-        self._mark(annotator, key, "done", True)
+        trace = self.trace(key)
+
+        def is_finished(sheet: Sheet) -> None:
+            if missing := sheet.unfinished(trace):
+                told = "; ".join(f"`{mode}` {flaw}" for mode, flaw in missing.items())
+                raise NotAllowed(f"Not finished yet: {told}.")
+
+        self._mark(annotator, key, "done", True, check=is_finished)
 
     def reopen(self, annotator: str, key: str) -> None:
         """Go on with a round that was closed by mistake, if nobody else's labels were seen yet."""
-        if self.sheet(annotator, key).revealed:
-            raise NotAllowed("Others' labels of this trace were looked at: begin the next round.")
-        self._mark(annotator, key, "done", False)
+
+        def is_blind(sheet: Sheet) -> None:
+            if sheet.revealed:
+                raise NotAllowed(
+                    "Others' labels of this trace were looked at: begin the next round."
+                )
+
+        self._mark(annotator, key, "done", False, check=is_blind)
 
     def reveal(self, annotator: str, key: str) -> None:
         """Look at what others say: from now on the round's labels stay as they are."""
@@ -199,11 +210,12 @@ class Desk:
 
     def begin_next(self, annotator: str, key: str) -> int:
         """Begin another round, after a discussion; its number."""
-        sheet = self.sheet(annotator, key)
-        if not sheet.locked:
-            raise NotAllowed(f"Finish round {sheet.round} of this trace first.")
-        self._mark(annotator, key, "begun", True, in_round=sheet.round + 1)
-        return sheet.round + 1
+
+        def is_closed(sheet: Sheet) -> None:
+            if not sheet.locked:
+                raise NotAllowed(f"Finish round {sheet.round} of this trace first.")
+
+        return self._mark(annotator, key, "begun", True, check=is_closed, next_round=True)
 
     @property
     def has_suggestions(self) -> frozenset[str]:
@@ -268,19 +280,29 @@ class Desk:
         field: str,
         value: Any,
         *,
-        in_round: int | None = None,
-    ) -> None:
-        if in_round is None:
-            in_round = self.sheet(annotator, key).round
+        check: Callable[[Sheet], None] | None = None,
+        next_round: bool = False,
+    ) -> int:
+        """Say how far the work is; the round of the mark. `check` raises what forbids it."""
+        now = self.sheet(annotator, key).round
+
+        def allowed(edits: Sequence[Edit]) -> None:
+            sheet = sheet_of(edits)
+            if sheet.round != now:
+                raise NotAllowed(f"Round {sheet.round} of this trace was begun in the meantime.")
+            if check is not None:
+                check(sheet)
+
         edit = Edit(
             by=annotator,
             trace=key,
             field=field,
             value=value,
-            round=in_round,
+            round=now + next_round,
             name=self.trace(key).name,
         )
-        self._log(annotator).add(edit)
+        self._log(annotator).add(edit, check=allowed)
+        return edit.round
 
 
 def answered(sheet: Sheet) -> int:

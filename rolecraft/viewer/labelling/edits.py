@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,12 +61,20 @@ class Edit:
 class Conflict(RolecraftError):
     """A field was changed since its author last saw it. Attributes: `now` (the edit in force)."""
 
-    def __init__(self, edit: Edit, now: Edit) -> None:
-        self.now = now
+    now: Edit
+
+    def __init__(self, field: str, *, at: str, by: str) -> None:
         super().__init__(
-            f"`{edit.field}` was changed in the meantime, at {now.at} by {now.by!r}. Yours is "
-            "kept in the file; say which of the two holds."
+            f"`{field}` was changed in the meantime, at {at} by {by!r}. Yours is kept in the "
+            "file; say which of the two holds."
         )
+
+    @classmethod
+    def of(cls, now: Edit) -> Conflict:
+        """The conflict with the edit that is in force."""
+        error = cls(now.field, at=now.at, by=now.by)
+        error.now = now
+        return error
 
 
 class EditLog:
@@ -102,8 +111,17 @@ class EditLog:
                 default=None,
             )
 
-    def add(self, edit: Edit, *, base: int | None = None) -> Edit:
+    def add(
+        self,
+        edit: Edit,
+        *,
+        base: int | None = None,
+        check: Callable[[Sequence[Edit]], None] | None = None,
+    ) -> Edit:
         """Append an edit; as it stands in the file.
+
+        `check` gets what `of` the trace is in the file by then, and raises what forbids the edit:
+        nothing comes in between, from no thread and no other process.
 
         `base` is the `rev` of the field's edit that the author saw (0 for none). If another one is
         in force by now, and from another tab, the edit is kept as `lost` and `Conflict` is raised.
@@ -116,6 +134,8 @@ class EditLog:
                 self._catch_up()
                 if self._read_to < file.size:  # a writer was killed within its last line
                     file.truncate(self._read_to)
+                if check is not None:
+                    check(self._by_trace.get(edit.trace, ()))
                 now = self._in_force.get((edit.trace, edit.round, edit.field))
                 same_tab = now is not None and edit.tab != "" and now.tab == edit.tab
                 if now is not None and same_tab and now.turn > edit.turn:
@@ -129,7 +149,7 @@ class EditLog:
                 file.close()
             self._catch_up()
             if outdated:
-                raise Conflict(edit, outdated)
+                raise Conflict.of(outdated)
             return self._in_force[edit.trace, edit.round, edit.field]
 
     def _catch_up(self) -> None:

@@ -45,6 +45,9 @@ HEADERS = {
 LARGEST = 1_000_000
 """Bytes of the largest request."""
 
+HTTP = 80
+"""The port that `http://` means where none is named."""
+
 _NO_TOKEN = "Open the address that `rolecraft label` printed: it ends with the key to this page.\n"
 
 _COME_IN = """<!doctype html>
@@ -64,7 +67,10 @@ class Guard:
         self._token = token
         # Cookies do not tell ports apart; two servers must not overwrite each other's.
         self._cookie = f"rolecraft_label_{port}"
-        self._hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
+        names = ("127.0.0.1", "localhost")
+        self._hosts = frozenset(f"{name}:{port}" for name in names)
+        if port == HTTP:  # a browser leaves the port of the scheme out
+            self._hosts |= frozenset(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -198,6 +198,60 @@ def test_a_finished_round_is_closed_and_can_be_reopened_while_it_is_blind(
         desk.reopen("Ann", key)
 
 
+def test_no_edit_gets_into_a_round_that_closes_at_that_moment(desk: Desk, key: str) -> None:
+    """Two tabs: one types while the other asks to see what others say.
+
+    Whether the round is open and that the edit is written is one step; between reading the sheet
+    and writing, the other tab's mark could come in before.
+    """
+    desk.join("Ann")
+    log = desk._log("Ann")
+    other = Desk(desk.traces.values(), desk.folder)  # another process on the same folder
+    seen = log.of(key)
+    other.reveal("Ann", key)
+    assert seen == []  # what the first tab knew
+    with pytest.raises(NotAllowed, match="is closed"):
+        desk.edit("Ann", key, "note", "late", base=0)
+    assert "note" not in desk.sheet("Ann", key).values
+
+    stood: list[int] = []
+
+    def forbids(edits: Any) -> None:
+        stood.append(len(edits))
+        raise NotAllowed("no")
+
+    before = log.path.read_bytes()
+    with pytest.raises(NotAllowed, match="no"):
+        log.add(log.of(key)[-1], check=forbids)
+    assert (stood, log.path.read_bytes()) == ([1], before)
+
+
+def test_of_an_edit_and_a_look_at_the_same_time_the_edit_is_before_or_refused(
+    desk: Desk, key: str
+) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def type_on(number: int) -> None:
+        try:
+            desk.edit(
+                "Ann", key, "note", str(number), base=log.of(key)[-1].rev if number else 0, tab="t"
+            )
+        except NotAllowed:
+            return
+
+    desk.join("Ann")
+    log = desk._log("Ann")
+    type_on(0)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(type_on, range(1, 20)))
+        looked = pool.submit(desk.reveal, "Ann", key)
+        list(pool.map(type_on, range(20, 40)))
+        looked.result()
+    fields = [edit.field for edit in log.of(key)]
+    assert fields.count("revealed") == 1
+    assert fields[-1] == "revealed"
+
+
 def test_who_looks_before_finishing_has_no_blind_round(desk: Desk, key: str) -> None:
     label_all(desk, "Ann", key, {})
     desk.join("Cara")

@@ -187,3 +187,22 @@ def test_a_file_of_an_annotator_with_any_name_is_exported(
             answer = client.get(f"/export/{name}", params=about)
             assert answer.status_code == 200
             assert "Zoë Ŵ" in answer.text
+
+
+async def test_at_port_80_a_browser_names_no_port_and_is_let_in() -> None:
+    """The port cannot be had here, so the door is asked without a socket."""
+    from starlette.applications import Starlette
+
+    from rolecraft.viewer.labelling.guard import Guard
+
+    async def status(port: int, host: str) -> int:
+        transport = httpx.ASGITransport(Guard(Starlette(), token="key", port=port))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asking:
+            answer = await asking.get("/", params={"token": "key"}, headers={"host": host})
+        return answer.status_code
+
+    assert await status(80, "127.0.0.1") == 200
+    assert await status(80, "localhost") == 200
+    assert await status(80, "127.0.0.1:80") == 200
+    assert await status(80, "evil.example") == 421
+    assert await status(8080, "127.0.0.1") == 421
