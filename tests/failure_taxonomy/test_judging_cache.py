@@ -99,6 +99,36 @@ async def test_a_question_that_was_answered_is_not_asked_again(cache):
     assert other.text == "answer 0"
 
 
+@pytest.mark.parametrize(
+    "useless",
+    [
+        Completion(text=" \n"),
+        Completion(text='{"marker": "ab', finish_reason="length"),
+        Completion(text="I", finish_reason="content_filter"),
+    ],
+    ids=["empty", "cut off", "withheld"],
+)
+async def test_an_answer_that_is_empty_cut_off_or_withheld_is_asked_for_again(cache, useless):
+    given = iter([useless, Completion(text="yes")])
+    model = FunctionModel(lambda call: next(given))
+    assert await _ask(Asker(model, cache=cache)) == useless
+    assert len(cache) == 0
+    for _ in range(2):
+        assert (await _ask(Asker(model, cache=cache))).text == "yes"
+    assert (len(model.calls), len(cache)) == (2, 1)
+
+
+async def test_a_useless_answer_that_an_earlier_version_kept_is_asked_for_again(cache):
+    cache.put("ab12", "some-model", ANSWER)
+    (file,) = cache.folder.rglob("*.json")
+    assert "ab12" in cache
+    file.write_text(
+        file.read_text().replace('"finish_reason": "tool_calls"', '"finish_reason": "length"')
+    )
+    assert cache.get("ab12") is None
+    assert "ab12" not in cache
+
+
 async def test_the_same_question_at_the_same_time_is_asked_once(cache):
     come, two, calls = asyncio.Event(), asyncio.Event(), []
 

@@ -3,7 +3,8 @@
 What happens around a call (a cache, a pace, a count of what it cost) is added in this file; a
 judge only opens conversations and asks in them. Invariants: what `Conversation.ask` gets is what
 the judge wrote, and what it returns is what the model answered, word for word; a question that
-was answered is never asked again, also not by two traces at once, where there is a cache.
+has an answer worth keeping is never asked again, also not by two traces at once, where there is a
+cache.
 """
 
 from __future__ import annotations

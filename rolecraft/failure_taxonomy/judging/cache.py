@@ -6,6 +6,9 @@ sample) is hashed into the file's name, so nothing in the folder can go stale. A
 whole or not at all, so a killed process loses only the answers that were still under way, and
 several processes may share a folder.
 
+An answer of which nothing can be used is not kept: one that is empty, that the provider withheld or
+that was cut off at the token limit. Whoever asks again may be luckier.
+
 The files hold what the model said, which quotes the trace; the question itself is not kept.
 """
 
@@ -67,6 +70,12 @@ def _said(message: Message) -> list[Any]:
     return [message.role, message.content, [asdict(call) for call in calls], metadata]
 
 
+def worth_keeping(answer: Completion) -> bool:
+    """True for an answer that is whole and not empty, whatever it says."""
+    whole = answer.finish_reason not in ("length", "content_filter")
+    return whole and bool((answer.text or "").strip() or answer.tool_calls)
+
+
 class AnswerCache:
     """The answers in a folder, which is made when the first one is kept."""
 
@@ -77,7 +86,8 @@ class AnswerCache:
         """The answer to a question; None if there is none, or its file cannot be read."""
         path = self._path(name)
         try:
-            return _read(json.loads(path.read_bytes()))
+            answer = _read(json.loads(path.read_bytes()))
+            return answer if worth_keeping(answer) else None
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -85,7 +95,9 @@ class AnswerCache:
             return None
 
     def put(self, name: str, model: str, answer: Completion) -> None:
-        """Keep an answer. Raises `CacheError` if the disk refuses."""
+        """Keep an answer that is worth it. Raises `CacheError` if the disk refuses."""
+        if not worth_keeping(answer):
+            return
         path = self._path(name)
         line = {
             "version": VERSION,
@@ -115,7 +127,7 @@ class AnswerCache:
         return sum(1 for _ in self.folder.glob("??/*.json"))
 
     def __contains__(self, name: str) -> bool:
-        return self._path(name).is_file()
+        return self.get(name) is not None
 
     def _path(self, name: str) -> Path:
         return self.folder / name[:2] / f"{name}.json"
