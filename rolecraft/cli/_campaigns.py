@@ -26,6 +26,14 @@ OutFile = Annotated[
 ]
 
 
+def check_paths(paths: Sequence[Path]) -> None:
+    """Raise `CommandLineError` for a path at which nothing is: it is mistyped."""
+    missing = [f"`{path}`" for path in paths if not path.exists()]
+    if missing:
+        there = "is no such file or folder" if len(missing) == 1 else "are no such files or folders"
+        raise CommandLineError(f"There {there}: {', '.join(missing)}.")
+
+
 def check_out(out: Path | None, paths: Sequence[Path]) -> None:
     """Raise `CommandLineError` if the file of labels is one of the traces."""
     if out is not None and out.resolve() in {path.resolve() for path in paths}:

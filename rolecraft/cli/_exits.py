@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from enum import IntEnum
 
-from rolecraft.errors import RolecraftError, UsageError
+from rolecraft.errors import RolecraftError, TraceError, UsageError
 
 
 class ExitCode(IntEnum):
@@ -31,6 +32,15 @@ class CommandLineError(UsageError):
     """An argument or option of the command line cannot be used."""
 
 
-def of_error(error: RolecraftError) -> ExitCode:
-    """The exit code of a command that raised `error`."""
-    return ExitCode.USAGE if isinstance(error, CommandLineError) else ExitCode.ERROR
+def of_error(error: RolecraftError, *, reads_only: bool = False) -> ExitCode:
+    """The exit code of a command that raised `error`.
+
+    One that `reads_only` runs no team of the user's, so what is used wrongly there is an option or
+    a file that it was given.
+    """
+    if isinstance(error, CommandLineError):
+        return ExitCode.USAGE
+    missing = isinstance(error, TraceError) and not os.path.lexists(error.path)
+    if reads_only and (missing or isinstance(error, UsageError)):
+        return ExitCode.USAGE
+    return ExitCode.ERROR

@@ -68,11 +68,21 @@ Modes = Annotated[
 ]
 
 
+_LONGEST_ERROR = 300
+"""Characters: a mapping that is something else altogether is not to be read in its error."""
+
+
 def _load_mappings(paths: list[Path] | None) -> list[Path] | None:
     for path in paths or ():
+        from rolecraft.errors import RolecraftError
         from rolecraft.failure_taxonomy.formats import load_mapping, register_format
 
-        register_format(load_mapping(path))
+        try:
+            register_format(load_mapping(path))
+        except RolecraftError as error:
+            text = " ".join(str(error).split())
+            cut = text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]} …"
+            raise CommandLineError(f"`--mapping`: {cut}") from error
     return paths
 
 

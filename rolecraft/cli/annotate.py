@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._campaigns import OutFile, check_out, told
+from rolecraft.cli._campaigns import OutFile, check_out, check_paths, told
 from rolecraft.cli._exits import ExitCode
 from rolecraft.cli._failures import counts, coverage, failures_table, left_open, say_remedies
 from rolecraft.cli._judges import (
@@ -102,6 +102,7 @@ def annotate(
                 "--redact-pattern": bool(redact_pattern),
             },
         )
+        check_paths(paths)
         models = Models(judge, option="--judge")
         redaction = redaction_of(redact, redact_pattern)
         shots = shots_of(variant)

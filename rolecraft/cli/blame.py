@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._campaigns import OutFile, check_out, told
+from rolecraft.cli._campaigns import OutFile, check_out, check_paths, told
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._judges import (
     PANEL,
@@ -67,6 +67,7 @@ def blame(
     The lines of --json and --out are labels: `rolecraft agreement GOLD FILE` scores them.
     """
     with Output(json=json, makes=out is not None) as output:
+        check_paths(paths)
         redaction = redaction_of(redact, redact_pattern)
         answers = cache_folder(cache, out, off=no_cache)
         check_out(out, paths)

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from rolecraft.cli._exits import EXIT_CODES, ExitCode, of_error
 from rolecraft.cli._options import DEBUG, Debug
+from rolecraft.cli._wording import in_words_of_commands
 from rolecraft.cli.agreement import agreement
 from rolecraft.cli.annotate import annotate
 from rolecraft.cli.blame import blame
@@ -32,6 +33,9 @@ from rolecraft.cli.show import show
 from rolecraft.cli.train import train
 from rolecraft.errors import RolecraftError
 
+_READERS = ("annotate", "blame", "label", "labels", "agreement", "report", "compare", "show")
+"""Commands that run no team of the user's."""
+
 
 class _Commands(TyperGroup):
     """Turns what a command raises into a line on stderr and an exit code."""
@@ -45,8 +49,13 @@ class _Commands(TyperGroup):
         except RolecraftError as error:
             if ctx.meta.get(DEBUG):
                 traceback.print_exc()
-            typer.echo(f"rolecraft: {_one_line(error)}", err=True)
-            raise typer.Exit(of_error(error)) from None
+            text = _one_line(error)
+            if ctx.invoked_subcommand in _READERS:
+                text = in_words_of_commands(text)
+            typer.echo(f"rolecraft: {text}", err=True)
+            raise typer.Exit(
+                of_error(error, reads_only=ctx.invoked_subcommand in _READERS)
+            ) from None
 
 
 _ALSO = " also raised "

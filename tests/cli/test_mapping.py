@@ -35,6 +35,15 @@ def test_a_mapping_that_is_wrong_is_one_line(cli, tmp_path):
     (tmp_path / "map.yaml").write_text("name: [")
     (tmp_path / "run.json").write_text("{}")
     result = cli("annotate", tmp_path / "run.json", "--mapping", tmp_path / "map.yaml")
-    assert result.code == ExitCode.ERROR
+    assert result.code == ExitCode.USAGE
     assert "map.yaml" in result.err
     assert "Traceback" not in result.err
+
+
+def test_a_file_that_is_no_mapping_is_not_read_out(cli, tmp_path):
+    (tmp_path / "labels.json").write_text(json.dumps([{"trace": "x" * 5000}]))
+    (tmp_path / "run.json").write_text("{}")
+    result = cli("annotate", tmp_path / "run.json", "--mapping", tmp_path / "labels.json")
+    assert result.code == ExitCode.USAGE
+    assert "is an object with `name`, `events` and `event`" in result.err
+    assert len(result.err) < 500 + len(str(tmp_path))
