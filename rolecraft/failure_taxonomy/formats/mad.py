@@ -93,7 +93,10 @@ def _warn_of_copies(
 
 
 def _warn(trajectory: Trajectory, what: str) -> None:
-    trajectory.about.setdefault("warnings", []).append(what)
+    """Say it once: labels may be asked for as often as one likes."""
+    warnings = trajectory.about.setdefault("warnings", [])
+    if what not in warnings:
+        warnings.append(what)
 
 
 def record_trace(record: Mapping[str, Any], *, name: str, where: str) -> Trajectory:

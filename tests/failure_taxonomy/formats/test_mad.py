@@ -10,7 +10,7 @@ import pytest
 
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy import recognise
-from rolecraft.failure_taxonomy.formats import Imported, read_all
+from rolecraft.failure_taxonomy.formats import FORMATS, Imported, read_all
 from rolecraft.failure_taxonomy.labels import read_labels
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import windows
@@ -115,6 +115,18 @@ def test_labels_that_do_not_fit_their_round_are_left_out_and_this_is_said(tmp_pa
     assert "1 answers are `NaN`" in nan
     assert "left out: The round 'Round 9'" in left_out
     assert not imported.trajectory.problems
+
+
+def test_what_is_odd_about_labels_is_said_once_however_often_they_are_read(tmp_path: Path) -> None:
+    (imported,) = load(tmp_path / "mad.json", human(round="Round 9"))
+    trajectory = imported.trajectory
+    form = FORMATS["mad"]
+    assert form.labels is not None
+    form.labels(trajectory)
+    once = list(trajectory.about["warnings"])
+    assert once
+    form.labels(trajectory)
+    assert trajectory.about["warnings"] == once
 
 
 def test_copies_of_traces_and_of_labels_are_said(tmp_path: Path) -> None:
