@@ -17,8 +17,9 @@ A mapping is a file in YAML, TOML or JSON:
       id: call.id
     roles: {customer: user}  # other names for roles
 
-A name with dots leads into objects. Fields of a trace that the mapping does not name are kept in
-`about["labels"]`, where no detector and no judge looks.
+A name with dots leads into objects. Fields of a trace that the mapping does not name, also those
+beside a named one in such an object, are kept in `about["labels"]`, where no detector and no judge
+looks.
 """
 
 from __future__ import annotations
@@ -109,8 +110,9 @@ class FieldMapping:
         task = _at(record, self.task)
         if task is not None:
             about["task"] = as_text(task)
-        known = {path.split(".")[0] for path in (*self.events, *self.id, *self.task)}
-        labels = {key: value for key, value in record.items() if key not in known}
+        labels = _unnamed(
+            record, [path.split(".") for path in (*self.events, *self.id, *self.task)]
+        )
         if labels:
             about["labels"] = labels
         trajectory = Trajectory(name, about)
@@ -167,6 +169,22 @@ def _at(value: Any, paths: _Fields) -> Any:
         if found is not None:
             return found
     return None
+
+
+def _unnamed(record: Mapping[str, Any], named: list[list[str]]) -> dict[str, Any]:
+    """The fields that no path names; of an object that a path leads into, its other ones."""
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        below = [path[1:] for path in named if path[0] == key]
+        if not below:
+            found[key] = value
+        elif [] not in below and isinstance(value, Mapping):
+            inner = _unnamed(value, below)
+            if inner:
+                found[key] = inner
+        elif [] not in below:
+            found[key] = value  # the path leads nowhere here
+    return found
 
 
 def load_mapping(path: Path | str) -> Format:

@@ -11,6 +11,8 @@ import pytest
 from rolecraft.errors import RolecraftError, TraceError, UnknownName, UsageError
 from rolecraft.failure_taxonomy import read, recognise, register_format
 from rolecraft.failure_taxonomy.formats import FORMATS, load_mapping, read_all
+from rolecraft.failure_taxonomy.formats.base import Source
+from rolecraft.trajectories import Trajectory
 
 YAML = """
 name: helpdesk
@@ -97,6 +99,20 @@ def test_a_mapping_reads_what_it_describes(ending: str, text: str, tmp_path: Pat
     assert trajectory.about["labels"] == {"version": 2, "resolved": "SECRET no"}
     assert trajectory.about["records"] == ["message", "thought", "tool_call", "tool_result"]
     assert trajectory.about["accounting"]["total"] == 5
+
+
+def test_fields_beside_a_named_one_in_an_object_are_labels(tmp_path: Path) -> None:
+    given = {"name": "nested", "events": "log.items", "id": "run.name", "task": "run.task.text"}
+    event = {"event": {"role": "who", "content": "text"}}
+    form = load_mapping(write(tmp_path / "map.json", given | event))
+    log = {"items": [{"who": "desk", "text": "Sorry."}], "score": "SECRET"}
+    run = {"name": "r1", "task": {"text": "Mend it.", "hint": "SECRET"}, "by": "ada"}
+    trajectory = form.load(Source(write(tmp_path / "run.json", {"log": log, "run": run})))
+    assert isinstance(trajectory, Trajectory)
+    assert (trajectory.id, trajectory.about["task"]) == ("r1", "Mend it.")
+    labels = {"log": {"score": "SECRET"}, "run": {"task": {"hint": "SECRET"}, "by": "ada"}}
+    assert trajectory.about["labels"] == labels
+    assert "SECRET" not in repr([trajectory.events, {**trajectory.about, "labels": None}])
 
 
 def test_one_trace_a_line_needs_no_field_of_traces(tmp_path: Path) -> None:
