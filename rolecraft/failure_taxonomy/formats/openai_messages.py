@@ -131,8 +131,7 @@ def tell_messages(telling: Telling, messages: list[Any]) -> None:
                 speaker = said.name or ("user" if said.side == "user" else "assistant")
                 telling.add("message", speaker, to=("<all>",))
             continue
-        usage = None
-        telling.says(said.name if said.side == "system" else "", said, usage=usage)
+        telling.says(said.name if said.side == "system" else "", said)
 
 
 FORMAT = Format(
