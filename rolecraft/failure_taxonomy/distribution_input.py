@@ -16,7 +16,7 @@ from typing import Any
 from rolecraft.errors import TraceError, UnknownName, UsageError
 from rolecraft.failure_taxonomy.annotate import annotate
 from rolecraft.failure_taxonomy.formats import Imported, read_all, trace_files
-from rolecraft.failure_taxonomy.labels import Labels, _is_ours, read_labels
+from rolecraft.failure_taxonomy.labels import Labels, is_label_file, read_labels
 from rolecraft.trajectories.trajectory import Trajectory
 
 UNSTATED = "(not stated)"
@@ -61,7 +61,7 @@ async def labelled_traces(
     last: TraceError | None = None
     labelled: set[str] = set()
     for are_labels in (True, False):  # what is labelled in a file is not looked at again
-        for file in (file for file in files if _is_ours(file) == are_labels):
+        for file in (file for file in files if is_label_file(file) == are_labels):
             try:
                 found += (
                     _of_labels(file, labelled) if are_labels else await _of_file(file, labelled)

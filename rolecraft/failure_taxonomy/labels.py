@@ -174,7 +174,9 @@ def read_labels(
     data set, such as two traces with the same ones.
     """
     if not Path(path).is_dir():
-        return list(_lines(Path(path))) if _is_ours(Path(path)) else _imported(path, on_warning)
+        return (
+            list(_lines(Path(path))) if is_label_file(Path(path)) else _imported(path, on_warning)
+        )
     from rolecraft.failure_taxonomy.formats import trace_files
 
     found: list[Labels] = []
@@ -197,7 +199,8 @@ def write_labels(labels: Iterable[Labels], path: Path | str) -> Path:
     return Path(path)
 
 
-def _is_ours(path: Path) -> bool:
+def is_label_file(path: Path) -> bool:
+    """True for a file whose first line is labels as `write_labels` writes them."""
     try:
         with path.open("rb") as file:
             line = next((line for line in file if line.strip()), b"null")
