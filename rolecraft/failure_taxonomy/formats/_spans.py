@@ -133,13 +133,13 @@ def _moments(spans: list[Span]) -> Iterator[tuple[Literal["begin", "end"], _Node
         name = span.id if span.id and span.id not in nodes else f"{span.id}#{number}"
         nodes[name] = _Node(span)
     roots: list[_Node] = []
-    above: dict[int, _Node] = {}
+    top: dict[int, _Node] = {}
     for node in nodes.values():
         parent = nodes.get(node.span.parent)
-        if parent is None or parent is node or _circular(node, parent, above):
+        if parent is None or _uppermost(parent, top) is node:  # they may claim to be in each other
             roots.append(node)
         else:
-            above[id(node)] = parent
+            top[id(node)] = parent
             parent.children.append(node)
     moments: list[tuple[int, int, Literal["begin", "end"], _Node]] = []
     timed = all(node.span.begin is not None for node in nodes.values())
@@ -166,13 +166,18 @@ def _moments(spans: list[Span]) -> Iterator[tuple[Literal["begin", "end"], _Node
     return ((which, node) for _, _, which, node in moments)
 
 
-def _circular(node: _Node, parent: _Node, above: dict[int, _Node]) -> bool:
-    at: _Node | None = parent
-    while at is not None:
-        if at is node:
-            return True
-        at = above.get(id(at))
-    return False
+def _uppermost(node: _Node, top: dict[int, _Node]) -> _Node:
+    """The node around `node` that has none around it so far.
+
+    `top` has for each node one around it. Each walk makes the way shorter for the next.
+    """
+    way = []
+    while (above := top.get(id(node))) is not None:
+        way.append(node)
+        node = above
+    for passed in way:
+        top[id(passed)] = node
+    return node
 
 
 def _in_order(nodes: list[_Node]) -> list[_Node]:
