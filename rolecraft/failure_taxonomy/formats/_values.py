@@ -20,6 +20,7 @@ _LABEL = re.compile(
     r"(^|[._\s-])(scores?|feedbacks?|feedback_stats|evals?|evaluations?|evaluators?|rewards?|"
     r"reward_info|grades?|graded|gold|correct|is_correct|is_corrected|labels?|annotations?|"
     r"annotators?|rating|ground_?truths?|(reference|expected|target)_?(outputs?|answers?)|success|"
+    r"golden|(reference|expected)_?(results?|responses?|solutions?|outcomes?|completions?)|"
     r"mistake_(agent|step|reason)|failures?|failure_summary|root_cause)($|[._\s-])",
     re.IGNORECASE,
 )
@@ -35,15 +36,31 @@ def is_label(key: str) -> bool:
 
 
 def labels_in(fields: Any, *, prefix: str = "") -> dict[str, Any]:
-    """The label fields of an object, at any depth; a nested one is named `outer.inner`."""
+    """The label fields of an object, at any depth; a nested one is named `outer.inner`.
+
+    The object may be JSON in a text.
+    """
+    fields = _json_in(fields) if isinstance(fields, str) else fields
     found: dict[str, Any] = {}
+    hidden = _label_keys(fields) if isinstance(fields, Mapping) else set()
     for key, value in fields.items() if isinstance(fields, Mapping) else ():
-        if is_label(str(key)):
+        if key in hidden:
             if value not in (None, [], {}, ""):
                 found[f"{prefix}{key}"] = value
         elif isinstance(value, Mapping) and prefix.count(".") < 4:
             found |= labels_in(value, prefix=f"{prefix}{key}.")
     return found
+
+
+def _label_keys(fields: Mapping[Any, Any]) -> set[Any]:
+    """The fields of an object that are labels.
+
+    `reference` and `expected` are labels beside what was asked or said, and nowhere else.
+    """
+    keys = {key for key in fields if is_label(str(key))}
+    if _BESIDE & fields.keys():
+        keys |= {key for key in fields if str(key).lower() in _IF_BESIDE}
+    return keys
 
 
 def values(source: Source) -> tuple[list[Any], list[str]]:
@@ -114,6 +131,10 @@ _WRAPPERS = (
 )  # fmt: skip
 """Fields that hold what was said if nothing else in an object does, in this order."""
 
+_IF_BESIDE = frozenset({"reference", "expected"})
+_BESIDE = frozenset({*_LISTS, *_WRAPPERS, "inputs", "outputs"}) - {"value", "kwargs", "args"}
+"""Fields beside which one of `_IF_BESIDE` says how a run should have ended."""
+
 _AROUND = frozenset(
     {"id", "object", "created", "model", "usage", "usage_metadata", "finish_reason", "stop_reason",
      "index", "logprobs", "llm_output", "generation_info", "type", "run", "system_fingerprint",
@@ -138,7 +159,9 @@ def sayings(value: Any, side: Any, *, depth: int = 0, words: bool = False) -> li
         if (words or depth) and not _are_messages(read):
             read = None
         found = [] if read is None else _messages_in(read, side, depth)
-        return found or [Said(side, [Part("text", value)])]
+        shown = _without_labels(read)
+        value = value if shown == read else as_text(shown) if shown else ""
+        return found or ([Said(side, [Part("text", value)])] if value else [])
     found = _messages_in(value, side, depth)
     if found:
         return found
@@ -154,7 +177,8 @@ def _without_labels(value: Any, depth: int = 0) -> Any:
         return None
     if isinstance(value, list):
         return [_without_labels(each, depth + 1) for each in value]
-    shown = {key: each for key, each in value.items() if not is_label(str(key))}
+    hidden = _label_keys(value)
+    shown = {key: each for key, each in value.items() if key not in hidden}
     return {key: _without_labels(each, depth + 1) for key, each in shown.items()}
 
 
@@ -199,5 +223,5 @@ def _holds(value: Mapping[str, Any]) -> str:
         if key in said:
             return key
     named = [key for key in _WRAPPERS if key in said]
-    others = said - {*named[:1], *_AROUND}
-    return named[0] if named and not any(not is_label(key) for key in others) else ""
+    others = said - {*named[:1], *_AROUND} - _label_keys(value)
+    return named[0] if named and not others else ""

@@ -181,7 +181,13 @@ def _labels(record: Mapping[str, Any]) -> dict[str, Any]:
         for key in ("scores", "expectedOutput", "expected_output", "comments")
         if record.get(key)
     }
-    return labels | labels_in(record.get("metadata"), prefix="metadata.")
+    kind = _KINDS.get(as_text(record.get("type")).upper())
+    for key in ("metadata", "input", "output"):
+        given = record.get(key)
+        told_whole = kind in ("tool", "labels") or (kind == "model" and isinstance(given, str))
+        if key == "metadata" or not told_whole:
+            labels |= labels_in(given, prefix=f"{key}.")
+    return labels
 
 
 def _usage(record: Mapping[str, Any]) -> Usage | None:

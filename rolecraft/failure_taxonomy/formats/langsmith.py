@@ -127,8 +127,12 @@ def _parent(run: Mapping[str, Any]) -> str:
     return parts[-2].partition("Z")[2] if len(parts) > 1 else ""
 
 
+def _kind(run: Mapping[str, Any]) -> SpanKind:
+    return _KINDS.get(as_text(run["run_type"]).lower(), "other")
+
+
 def _span(run: Mapping[str, Any], by_id: Mapping[str, Mapping[str, Any]]) -> Span:
-    kind = _KINDS.get(as_text(run["run_type"]).lower(), "other")
+    kind = _kind(run)
     inputs, outputs = run.get("inputs"), run.get("outputs")
     parent = _parent(run)
     if kind == "other" and parent not in by_id:
@@ -212,8 +216,10 @@ def _labels(run: Mapping[str, Any]) -> dict[str, Any]:
     labels |= labels_in(run.get("extra"))
     if run.get("run_type") == "evaluator":
         labels["outputs"] = run.get("outputs")
-    elif isinstance(run.get("outputs"), dict):
-        labels |= labels_in(run["outputs"], prefix="outputs.")
+    else:
+        labels |= labels_in(run.get("outputs"), prefix="outputs.")
+    if _kind(run) != "tool":  # what a tool was asked is told whole
+        labels |= labels_in(run.get("inputs"), prefix="inputs.")
     return labels
 
 

@@ -17,6 +17,7 @@ from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind
 from rolecraft.failure_taxonomy.formats._values import (
     first_record,
     is_label,
+    labels_in,
     one_or_all,
     records,
     sayings,
@@ -82,6 +83,8 @@ def _read(raw: RawSpan) -> Span:
         told = nested(said, "llm.output_messages") or nested(said, "llm.choices")
         span.heard = sayings(heard or said.get("input.value"), "user")
         span.said = sayings(told or said.get("output.value"), "assistant")
+        for key in ("input.value", "output.value"):
+            span.labels |= labels_in(said.get(key), prefix=f"{key}.")
     return span
 
 

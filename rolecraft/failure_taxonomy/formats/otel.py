@@ -27,6 +27,7 @@ from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_spans
 from rolecraft.failure_taxonomy.formats._values import (
     first_record,
     is_label,
+    labels_in,
     one_or_all,
     records,
     sayings,
@@ -130,6 +131,8 @@ def read_span(raw: RawSpan) -> Span:
         _tool(span, said)
     elif kind in ("model", "agent", "run"):
         span.heard, span.said = _messages(raw, said)
+        for key in (*_ASKED, *_ANSWERED):
+            span.labels |= labels_in(said.get(key), prefix=f"{key}.")
     return span
 
 
@@ -207,15 +210,20 @@ def _tool(span: Span, said: dict[str, Any]) -> None:
     span.returns = True
 
 
+_ASKED = (
+    "gen_ai.input.messages", "gen_ai.prompt", "traceloop.entity.input", "gen_ai.request.messages"
+)  # fmt: skip
+_ANSWERED = (
+    "gen_ai.output.messages", "gen_ai.completion", "final_result", "traceloop.entity.output"
+)  # fmt: skip
+
+
 def _messages(raw: RawSpan, said: dict[str, Any]) -> tuple[list[Said], list[Said]]:
     heard: list[Said] = []
     told: list[Said] = []
     instructions = sayings(said.get("gen_ai.system_instructions"), "system")
     heard += [Said("system", each.parts) for each in instructions]
-    asked = _first(said, "gen_ai.input.messages", "gen_ai.prompt", "traceloop.entity.input",
-                   "gen_ai.request.messages")  # fmt: skip
-    answered = _first(said, "gen_ai.output.messages", "gen_ai.completion", "final_result",
-                      "traceloop.entity.output")  # fmt: skip
+    asked, answered = _first(said, *_ASKED), _first(said, *_ANSWERED)
     heard += sayings(asked, "user")
     told += sayings(answered, "assistant")
     if asked is None and answered is None:

@@ -15,6 +15,8 @@ import pytest
 
 from rolecraft.failure_taxonomy import annotate, read, recognise
 from rolecraft.failure_taxonomy.formats import read_all
+from rolecraft.failure_taxonomy.formats._said import Part
+from rolecraft.failure_taxonomy.formats._spans import Span, tell_spans
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import visible
 from rolecraft.trajectories import Trajectory
@@ -240,6 +242,98 @@ def test_an_outcome_within_what_was_returned_is_shown_to_nobody(wrap: Any, tmp_p
     said = " ".join(event.content for event in read(path).events)
     assert "thirty" in said
     assert "SECRET" not in said
+
+
+REFERENCES: list[dict[str, Any]] = [
+    {"question": "How many?", "reference": {"answer": "SECRET"}},
+    {"question": "How many?", "expected": "SECRET", "topic": "wrens"},
+    {"question": "How many?", "ground_truth": "SECRET"},
+    {"inputs": {"question": "How many?"}, "reference_outputs": {"answer": "SECRET"}},
+    {"state": {"question": "How many?", "topic": "wrens", "gold_answer": ["SECRET"]}},
+    {"question": "How many?", "topic": "wrens", "expected_result": "SECRET"},
+    {"messages": [{"role": "user", "content": "How many?"}], "golden": "SECRET"},
+]
+
+
+def of_langsmith(asked: Any) -> Any:
+    run = {"id": "r", "trace_id": "r", "run_type": "chain", "name": "x"}
+    call = {**run, "id": "c", "parent_run_id": "r", "run_type": "llm"}
+    told = {"messages": [{"role": "assistant", "content": "Two."}]}
+    return [{**run, "inputs": asked}, {**call, "inputs": asked, "outputs": told}]
+
+
+def of_langfuse(asked: Any) -> Any:
+    return observed(asked, "Two.", input=asked)
+
+
+def of_openinference(asked: Any) -> Any:
+    said = {"openinference.span.kind": "LLM", "input.value": json.dumps(asked)}
+    said["output.value"] = "Two."
+    return span_with(said)
+
+
+def of_otel(asked: Any) -> Any:
+    said = {"traceloop.span.kind": "workflow", "traceloop.entity.input": json.dumps(asked)}
+    said["traceloop.entity.output"] = "Two."
+    return span_with(said)
+
+
+def span_with(attributes: dict[str, Any]) -> Any:
+    context = {"trace_id": "0x1", "span_id": "0x2"}
+    return {"name": "x", "context": context, "parent_id": None, "attributes": attributes,
+            "start_time": "2026-11-21T09:00:00Z", "end_time": "2026-11-21T09:00:01Z"}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [of_langsmith, of_langfuse, of_openinference, of_otel])
+@pytest.mark.parametrize("asked", REFERENCES, ids=[next(reversed(r)) for r in REFERENCES])
+def test_a_reference_among_the_inputs_is_a_label_and_is_shown_to_nobody(
+    form: Any, asked: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(form(asked)))
+    trajectory = read(path)
+    assert "How many?" in trajectory.events[0].content
+    assert "SECRET" not in repr([trajectory.events, {**trajectory.about, "labels": None}])
+    assert "SECRET" in json.dumps(trajectory.about["labels"])
+
+
+def test_what_is_asked_about_a_reference_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(of_langsmith({"reference": "Genesis 1", "expected_format": "JSON"})))
+    assert json.loads(read(path).events[0].content) == {
+        "reference": "Genesis 1",
+        "expected_format": "JSON",
+    }
+
+
+@pytest.mark.parametrize("form", ["tool", "retriever"])
+def test_what_a_tool_is_asked_to_expect_is_told(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    asked = {"text": "a", "expected": "b"}
+    rows = of_langsmith({"question": "How many?"})
+    rows[1] |= {"run_type": form, "inputs": asked}
+    path.write_text(json.dumps(rows))
+    (call,) = read(path).of("tool_call")
+    assert call.data["arguments"] == asked
+
+
+def test_deep_nesting_takes_time_in_proportion_to_its_depth() -> None:
+    def per_span(count: int) -> float:
+        spans = [Span(str(n), parent=str(n - 1), kind="other") for n in range(count)]
+        begun = time.process_time()
+        tell_spans(Trajectory("t"), reversed(spans))
+        tell_spans(Trajectory("t"), spans)
+        return (time.process_time() - begun) / count
+
+    small = min(per_span(1_000) for _ in range(3))
+    assert min(per_span(16_000) for _ in range(2)) < 5 * small
+
+
+def test_spans_that_claim_to_be_in_each_other_are_all_told() -> None:
+    tool = {"kind": "tool", "tool": Part("call", name="look"), "returns": True}
+    spans = [Span(str(n), parent=str((n + 1) % 5), **tool) for n in range(5)]  # type: ignore[arg-type]
+    spans.append(Span("own", parent="own", **tool))  # type: ignore[arg-type]
+    assert len(list(tell_spans(Trajectory("t"), spans).of("tool_result"))) == 6
 
 
 def test_many_observations_take_time_in_proportion_to_their_number(tmp_path: Path) -> None:
