@@ -43,27 +43,38 @@ class LiveDetectors:
     one mode, and then no more: what it does not take up it will not. One object watches one run
     at a time; a run that is gone on with is watched from its beginning.
 
-    Raises `UsageError` for a mode that no detector decides, and for what cannot be done.
+    `detectors` are all that there are unless given. `on` then takes the modes that one of them
+    looks for of its own accord; a constraint of any mode can be watched by an environment, and
+    whoever has such a one says so with `detectors=[Constraints(), …]`.
+
+    Raises `UsageError` for a mode that no detector decides or that is only found after the run,
+    and for what cannot be done.
     """
 
     def __init__(
         self,
         on: Mapping[str, Wanted] | None = None,
         *,
-        detectors: Sequence[Detector] = DETECTORS,
+        detectors: Sequence[Detector] | None = None,
         most: int = 3,
         window: int = 400,
     ) -> None:
-        decided = [mode for detector in detectors for mode in detector.modes]
-        self.on: dict[str, Wanted] = dict(on) if on is not None else dict.fromkeys(decided, "note")
-        for mode, do in self.on.items():
-            if get_mode(mode).id not in decided:
-                raise UsageError(f"No detector decides `{mode}` while a run goes on.")
+        if on is not None and not isinstance(on, Mapping):
+            raise UsageError(
+                f'`on` says by mode what is done, `{{"repetition": "stop"}}`, not {on!r}.'
+            )
+        watching = DETECTORS if detectors is None else detectors
+        everything = [mode for detector in watching for mode in detector.modes]
+        self.on: dict[str, Wanted] = (
+            dict(on) if on is not None else dict.fromkeys(everything, "note")
+        )
+        for mode, do in (on or {}).items():
+            _check(get_mode(mode).id, watching, constraints=detectors is not None)
             if do not in get_args(Wanted):
-                raise UnknownName("Directive", do, get_args(Wanted))
+                raise UnknownName("Directive", str(do), get_args(Wanted))
         if window < 1 or most < 1:
             raise UsageError(f"`window` and `most` are from 1, got {window!r} and {most!r}.")
-        self.detectors = [d for d in detectors if not self.on.keys().isdisjoint(d.modes)]
+        self.detectors = [d for d in watching if not self.on.keys().isdisjoint(d.modes)]
         self.most = most
         self.window = window
         self._heard: list[Event] = []
@@ -165,3 +176,29 @@ class LiveDetectors:
         if finding.quote:
             data["quote"] = finding.quote
         return Directive(do, text, finding.role, data)
+
+
+def _check(mode: str, detectors: Sequence[Detector], *, constraints: bool) -> None:
+    """Raise `UsageError` for a mode that none of the detectors can find while a run goes on."""
+    deciding = [
+        detector
+        for detector in detectors
+        if mode in detector.modes and (constraints or not isinstance(detector, Constraints))
+    ]
+    if not deciding:
+        others = (
+            ""
+            if constraints
+            else (
+                " Where an environment watches a constraint of that mode, say "
+                "`detectors=[Constraints()]`."
+            )
+        )
+        raise UsageError(
+            f"No detector decides `{mode}`, so nothing would be done about it.{others}"
+        )
+    if all(detector.needs_end for detector in deciding):
+        raise UsageError(
+            f"`{mode}` is only found after the run: how it ended is what shows it. `annotate` says "
+            "whether it is there."
+        )

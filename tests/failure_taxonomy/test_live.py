@@ -14,7 +14,7 @@ import pytest
 from rolecraft import Action, Message, Role, Run, Team, UserRequirement
 from rolecraft.errors import UnknownName, UsageError
 from rolecraft.failure_taxonomy import Detector, LiveDetectors, annotate
-from rolecraft.failure_taxonomy.detectors import Repetition, Reset
+from rolecraft.failure_taxonomy.detectors import Constraints, Repetition, Reset
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.trajectories import Directive, Event, FailureFinding
 from rolecraft.trajectories.codec import encode_event
@@ -264,6 +264,19 @@ async def test_what_cannot_be_watched_is_named() -> None:
         LiveDetectors(on={"repetition": "shout"})  # type: ignore[dict-item]
     with pytest.raises(UnknownName, match="repetitoin"):
         LiveDetectors(on={"repetitoin": "note"})
+    with pytest.raises(UsageError, match=r"says by mode what is done.*not 'stop'"):
+        LiveDetectors(on="stop")  # type: ignore[arg-type]
+
+
+def test_what_would_never_be_found_live_is_refused() -> None:
+    """A team that trusts in a stop which cannot come would run on."""
+    with pytest.raises(UsageError, match=r"No detector decides `no_clarification`.*Constraints"):
+        LiveDetectors(on={"no_clarification": "stop"})
+    for mode in ("premature_end", "verification.absent", "verification.weak"):
+        with pytest.raises(UsageError, match=f"`{mode}` is only found after the run"):
+            LiveDetectors(on={mode: "note"})
+    assert LiveDetectors(on={"no_clarification": "stop"}, detectors=[Constraints()]).detectors
+    assert "premature_end" in LiveDetectors().on
 
 
 # --- cost ---------------------------------------------------------------------------------------

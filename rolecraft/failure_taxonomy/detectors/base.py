@@ -29,6 +29,8 @@ class Detector(ABC):
     name: str = ""
     modes: tuple[str, ...] = ()
     """Concept ids of the modes that it can decide."""
+    needs_end: bool = False
+    """True if it finds nothing before the run has ended: then no live detector can act on it."""
 
     def judge(self, trajectory: Trajectory | TraceView) -> list[FailureFinding]:
         """What this detector says about a trajectory, at least one finding for each mode.

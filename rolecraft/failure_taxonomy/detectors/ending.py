@@ -61,6 +61,7 @@ class PrematureEnd(Detector):
 
     name = "detector.premature_end"
     modes = (MODE,)
+    needs_end = True
 
     def look(self, view: TraceView) -> list[FailureFinding]:
         if ending(view) is None:

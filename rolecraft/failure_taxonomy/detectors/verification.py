@@ -39,6 +39,7 @@ class VerificationAbsent(Detector):
 
     name = "detector.verification_absent"
     modes = (MODE,)
+    needs_end = True
 
     def look(self, view: TraceView) -> list[FailureFinding]:
         return [self._judge(view)]

@@ -36,6 +36,7 @@ class WeakVerification(Detector):
 
     name = "detector.verification_weak"
     modes = (MODE,)
+    needs_end = True
 
     def __init__(self, *, labelled: bool = False) -> None:
         self.labelled = labelled
