@@ -266,6 +266,48 @@ async def test_a_model_that_refuses_every_trace_ends_the_campaign(runs, says, tm
     assert campaign.skipped > 30
 
 
+async def test_a_server_that_nobody_can_reach_ends_the_campaign_with_the_first_call(
+    runs, says, tmp_path
+):
+    def fail(run):
+        raise ModelUnavailable("no answer. The last one: no connection: refused")
+
+    model = judged(says, fail)
+    campaign = Campaign(runs(10), judge=judge_of(model, tmp_path), concurrency=1)
+    await all_of(campaign)
+    assert "cannot be reached" in campaign.stopped
+    assert len(model.calls) == 1
+    assert campaign.skipped == 9
+
+
+async def test_a_connection_that_is_lost_after_an_answer_does_not_end_it(runs, says, tmp_path):
+    def fail(run):
+        if run == 1:
+            raise ModelUnavailable("no answer. The last one: no connection: refused")
+
+    campaign = Campaign(runs(), judge=judge_of(judged(says, fail), tmp_path), concurrency=1)
+    results = await all_of(campaign)
+    assert names(results) == ALL
+    assert not campaign.stopped
+
+
+async def test_a_judge_that_refuses_does_not_replace_labels_that_a_judge_gave(runs, says, tmp_path):
+    """As many traces, but fewer labels: of the same traces, only what detectors say."""
+
+    def refuse(run):
+        raise ModelError("there is no such model", status=404)
+
+    folder, out = runs(2), tmp_path / "labels.jsonl"
+    await all_of(Campaign(folder, judge=judge_of(judged(says), tmp_path), out=out))
+    before = out.read_bytes()
+    refused = Campaign(
+        folder, judge=judge_of(judged(says, refuse), tmp_path, cached=False), out=out
+    )
+    results = await all_of(refused)
+    assert len(results) == len(refused.refused) == 2
+    assert (out.read_bytes(), refused.kept_earlier) == (before, True)
+
+
 async def test_a_trajectory_is_named_by_its_id(says, tmp_path, trace):
     def fail(call):
         raise ModelUnavailable("busy")
@@ -285,6 +327,7 @@ async def test_a_trace_that_the_model_refuses_keeps_what_detectors_say(runs, say
     results = await all_of(campaign)
     assert names(results) == ALL
     assert results[2].opinion is None
+    assert "the judge did not look" in results[2].unjudged["derailment"]
     assert "the context is too long" in results[2].problems[0]
     assert list(campaign.refused) == [results[2].trace]
 

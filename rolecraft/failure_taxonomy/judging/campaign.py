@@ -2,9 +2,9 @@
 
 Invariant: the file of labels holds every trace that was annotated exactly once, in the order in
 which the traces were named. It appears whole at the end; until then its lines stand in a hidden
-file beside it. A campaign that had to stop leaves an earlier file with more traces as it was. What
-a killed campaign leaves behind is the cache of its judge: the same campaign started again takes
-every answer that was completed from there, and asks only for the others.
+file beside it. A campaign whose judge left something unanswered leaves an earlier file with more
+labels as it was. What a killed campaign leaves behind is the cache of its judge: the same campaign
+started again takes every answer that was completed from there, and asks only for the others.
 
 One trace costs only itself: a file that cannot be read is reported, a call that failed is made
 again, and a trace that the model refuses keeps what the detectors say.
@@ -18,6 +18,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Generic, Protocol, TypeVar
 
@@ -32,7 +33,7 @@ from rolecraft.errors import (
     UsageError,
 )
 from rolecraft.failure_taxonomy._in_order import in_order
-from rolecraft.failure_taxonomy.annotate import Trace, annotate, each_trace
+from rolecraft.failure_taxonomy.annotate import NOT_ASKED, Trace, annotate, each_trace
 from rolecraft.failure_taxonomy.detectors import DETECTORS, Detector
 from rolecraft.failure_taxonomy.formats import Imported
 from rolecraft.failure_taxonomy.judging.asking import Asker, persistent, tallied
@@ -45,6 +46,9 @@ TRIES = 3
 """So often a call is made that fails, before anything else is asked in its conversation."""
 GIVE_UP = 6
 """So many tries in a row about traces without a single answer, and the judge counts as gone."""
+_NOBODY_THERE = "no connection"
+"""How a model's error says that its server could not be reached, after all retries."""
+NOT_LOOKED_AT = "no detector decides this mode, and the judge did not look at the trace"
 _OF_THE_SETTINGS = (MissingKey, RealModelForbidden, UnexpectedModelCall)
 """Errors that the next trace would meet too."""
 
@@ -100,9 +104,11 @@ class Labelling(ABC, Generic[L]):
         self.stopped = ""
         """Why it had to stop; empty if it did not."""
         self.kept_earlier = False
-        """True if `out` is left as it was, with the labels of more traces than this came to."""
+        """True if `out` is left as it was, with more labels than this came to."""
         self._silence = 0
         """Tries in a row in which no call was answered."""
+        self._answered = False
+        """True once a call about some trace was answered."""
 
     @abstractmethod
     async def make(self, trace: Trace, *, ask: bool) -> L:
@@ -126,7 +132,8 @@ class Labelling(ABC, Generic[L]):
                         lines.add(result)
                     yield result
             if lines is not None:
-                self.kept_earlier = not lines.finish(partial=self.skipped > 0)
+                partial = bool(self.stopped or self.refused or self.unanswered)
+                self.kept_earlier = not lines.finish(partial=partial)
 
     def each(self) -> Iterator[Trace | TraceError]:
         """The traces, each once, however often it is named."""
@@ -180,6 +187,7 @@ class Labelling(ABC, Generic[L]):
                 return labels
             finally:
                 self.tally.add(tally)
+                self._answered = self._answered or tally.calls > 0
         if lost:
             self.unanswered.append(name)
         if tally.calls or not tally.failed:
@@ -189,6 +197,8 @@ class Labelling(ABC, Generic[L]):
     def _heard(self, tally: Tally, why: str) -> None:
         """A call about a trace failed; if it goes on like this, stop."""
         self._silence = 0 if tally.calls else self._silence + 1
+        if _NOBODY_THERE in why and not (self._answered or tally.calls):
+            self._stop(f"the judge cannot be reached. {why}")
         if self._silence >= GIVE_UP:
             self._stop(f"the judge did not answer one call in {GIVE_UP} tries. {why}")
 
@@ -216,7 +226,13 @@ class Campaign(Labelling[Report]):
 
     async def make(self, trace: Trace, *, ask: bool) -> Report:
         judge = self.judge if ask else None
-        return await annotate(trace, judge=judge, format=self.format, detectors=self.detectors)
+        report = await annotate(trace, judge=judge, format=self.format, detectors=self.detectors)
+        if self.judge is not None and not ask:
+            report.findings = [
+                replace(row, reason=NOT_LOOKED_AT) if row.reason == NOT_ASKED else row
+                for row in report.findings
+            ]
+        return report
 
 
 def _id(trace: Trace) -> str:
@@ -259,10 +275,13 @@ class _Lines:
             raise self._error(error) from error
 
     def finish(self, *, partial: bool) -> bool:
-        """Put the file in its place; False if it is partial and an earlier one has more lines."""
+        """Put the file in its place; False if it is partial and an earlier one has more labels."""
         assert self._file is not None
         try:
-            keep = partial and self.path.exists() and _count(self.path) > _count(self._part)
+            keep = False
+            if partial and self.path.exists():
+                earlier, now = _count(self.path), _count(self._part)
+                keep = earlier[0] > now[0] or earlier[1] > now[1]
             if not keep:
                 os.replace(self._part, self.path)
             self._file.close()
@@ -279,9 +298,16 @@ class _Lines:
         return LabelsError(f"`{self.path}` cannot be written: {error.strerror or error}.")
 
 
-def _count(path: Path) -> int:
+def _count(path: Path) -> tuple[int, int]:
+    """The traces in a file of labels, and what is decided of them: modes, and whom to blame."""
+    lines = decided = 0
     with path.open("rb") as file:
-        return sum(1 for _ in file)
+        for text in file:
+            lines += 1
+            with contextlib.suppress(ValueError, RecursionError, AttributeError, TypeError):
+                line = json.loads(text)
+                decided += len(line.get("judged") or ()) + (line.get("decisive") is not None)
+    return lines, decided
 
 
 def _is_written_by_us(path: Path) -> bool:
