@@ -120,7 +120,42 @@ async def test_of_several_failures_those_stay_that_enough_samples_name(talk: Tra
     answers = [[ELSEWHERE], [PRESENT], [PRESENT], [PRESENT, ELSEWHERE], [ELSEWHERE]]
     opinion = await Judge(taking_turns(*answers), samples=5).judge(talk, modes=["derailment"])
     assert [(row.role, row.events) for row in opinion.findings] == [("ada", (0,)), ("ben", (1,))]
-    assert {row.confidence for row in opinion.findings} == {1.0}
+    assert {row.confidence for row in opinion.findings} == {0.6}
+
+
+async def test_the_confidence_of_a_finding_is_the_share_that_names_its_place(
+    trace: Make,
+) -> None:
+    """All three found the mode, each somewhere else: nobody agrees on any of the places."""
+    said = ["the logo in blue", "the logo in red", "the logo in green"]
+    talk = trace(*(Event("message", role="ben", content=text) for text in said))
+    answers = [[{**PRESENT, "events": [at], "quote": text}] for at, text in enumerate(said)]
+    opinion = await Judge(taking_turns(*answers), samples=3).judge(talk, modes=["derailment"])
+    assert opinion.votes["derailment"]["present"] == 3
+    assert [row.events for row in opinion.findings] == [(0,), (1,), (2,)]
+    assert [row.confidence for row in opinion.findings] == [pytest.approx(1 / 3)] * 3
+
+
+async def test_findings_with_an_event_in_common_are_of_one_place(trace: Make) -> None:
+    said = ["the logo in blue", "the logo in red", "the logo in green"]
+    talk = trace(*(Event("message", role="ben", content=text) for text in said))
+    events = [[0], [0, 1], [1]]
+    answers = [[{**PRESENT, "events": at, "quote": said[at[0]]}] for at in events]
+    opinion = await Judge(taking_turns(*answers), samples=3).judge(talk, modes=["derailment"])
+    assert [(row.events, row.confidence) for row in opinion.findings] == [((0, 1), 1.0)]
+
+
+async def test_two_quotes_of_one_event_are_two_findings(talk: Trajectory) -> None:
+    """Those of one answer, that is; two samples may put the same thing in different words."""
+    twice = [PRESENT, {**PRESENT, "quote": "First let us"}]
+    opinion = await Judge(taking_turns(twice)).judge(talk, modes=["derailment"])
+    assert {row.quote for row in opinion.findings} == {"logo in blue", "First let us"}
+    same = [PRESENT, {**PRESENT, "quote": "draw the logo in blue"}]
+    opinion = await Judge(taking_turns(same)).judge(talk, modes=["derailment"])
+    assert len(opinion.findings) == 1
+    answers = [[PRESENT], [twice[1]], [PRESENT]]
+    opinion = await Judge(taking_turns(*answers), samples=3).judge(talk, modes=["derailment"])
+    assert [(row.quote, row.confidence) for row in opinion.findings] == [("logo in blue", 1.0)]
 
 
 async def test_made_up_evidence_is_no_vote(talk: Trajectory) -> None:

@@ -50,7 +50,8 @@ class Judge:
 
     With `samples` above 1 everything is asked so often, a verdict needs the share `agree` of the
     samples, above one half, and becomes `unknown` without it; a finding's confidence is then the
-    share that has its verdict, where it is the model's own claim otherwise.
+    share that names its place (an `absent` has none: the share that has the verdict), where it is
+    the model's own claim otherwise.
 
     `judge_sees_outcome` tells the judge how the run ended; every finding's source then says so.
     `agreement` is how far such a judge was measured to agree with people, or a file of it.

@@ -90,8 +90,10 @@ def of_samples(
 ) -> tuple[list[FailureFinding], dict[str, int]]:
     """The verdict that at least the share `agree` of the samples has, and how they voted.
 
-    With several samples the share that has the verdict becomes its confidence. Of a `present`, the
-    findings stay that at least the same share of those who found it names: event and role.
+    With several samples an `absent` gets the share that has the verdict for its confidence, and
+    the findings of a `present` the share that names their place: the same role, and at least one
+    event that both name. Of these findings those stay whose place is named by at least the share
+    `agree` of the samples that found the mode; if none is, those that most of them name.
     """
     count = Counter(map(verdict_of, said))
     votes = {verdict: count[verdict] for verdict in ("present", "absent", "unknown")}
@@ -99,11 +101,12 @@ def of_samples(
     for verdict in ("present", "absent"):
         if votes[verdict] and votes[verdict] >= needed:
             agreed = [part for part in said if verdict_of(part) == verdict]
-            rows = _agreed(agreed, agree)
+            if verdict == "present":
+                return _agreed(agreed, agree, samples=len(said)), votes
+            row = rows_of(agreed, "absent")[0]
             if len(said) > 1:
-                share = votes[verdict] / len(said)
-                rows = [replace(row, confidence=share) for row in rows]
-            return rows, votes
+                row = replace(row, confidence=votes[verdict] / len(said))
+            return [row], votes
     reason = _why(said) or "the judge could not tell"
     if len(said) > 1:
         told = ", ".join(f"{number} {verdict}" for verdict, number in votes.items())
@@ -113,26 +116,48 @@ def of_samples(
     return [FailureFinding(mode, "unknown", source=source, reason=reason)], votes
 
 
-def _agreed(said: Sequence[Said], agree: float) -> list[FailureFinding]:
-    """Of equal verdicts: one `absent`, or the findings that enough of them name."""
-    if verdict_of(said[0]) == "absent":
-        return rows_of(said, "absent")[:1]
+def _agreed(said: Sequence[Said], agree: float, *, samples: int) -> list[FailureFinding]:
+    """Of samples that found a mode, the findings whose place enough of them name.
+
+    What several samples say of one place is one finding, in the words of one of them.
+    """
     parts = [part for part in said if not isinstance(part, str)]
-    backing = Counter(place for part in parts for place in {_place(row) for row in part})
-    needed = Fraction(str(agree)) * len(parts)
-    most = max(backing.values())
-    kept = {place for place, number in backing.items() if number >= needed or number == most}
-    return distinct([row for part in parts for row in part if _place(row) in kept])
+    named: dict[tuple[str, int], set[int]] = {}
+    for number, part in enumerate(parts):
+        for row in part:
+            for event in row.events:
+                named.setdefault((row.role, event), set()).add(number)
+    backed: list[tuple[int, int, FailureFinding]] = []
+    for number, part in enumerate(parts):
+        for row in part:
+            by = set[int]().union(*(named[row.role, event] for event in row.events))
+            backed.append((len(by), number, row))
+    backed.sort(key=lambda each: (-each[0], each[1]))  # the place that most agree on first
+    needed = min(Fraction(str(agree)) * len(parts), Fraction(backed[0][0]))
+    owner: dict[tuple[str, int], int] = {}
+    kept: list[FailureFinding] = []
+    for backing, number, row in backed:
+        places = [(row.role, event) for event in row.events]
+        if backing < needed or any(owner.get(place, number) != number for place in places):
+            continue
+        owner |= dict.fromkeys(places, number)
+        kept.append(row if samples == 1 else replace(row, confidence=backing / samples))
+    return distinct(kept)
 
 
 def distinct(rows: Sequence[FailureFinding]) -> list[FailureFinding]:
-    """Without what was seen twice (same first event and role); in the order of events."""
-    first = {_place(row): row for row in reversed(rows)}
-    return sorted(first.values(), key=lambda row: row.events)
+    """Without what was seen twice; in the order of events.
 
-
-def _place(row: FailureFinding) -> tuple[int, str]:
-    return row.events[0], row.role
+    Seen twice is what has the same first event, the same role, and a quote that is the other one's
+    or a part of it. Two quotes of one event are two findings: a role may do a thing twice there.
+    """
+    kept: dict[tuple[int, str], list[FailureFinding]] = {}
+    for row in rows:
+        there = kept.setdefault((row.events[0], row.role), [])
+        if not any(row.quote in other.quote or other.quote in row.quote for other in there):
+            there.append(row)
+    every = [row for there in kept.values() for row in there]
+    return sorted(every, key=lambda row: row.events)
 
 
 def _why(said: Sequence[Said]) -> str:
