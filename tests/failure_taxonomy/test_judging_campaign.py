@@ -15,17 +15,18 @@ from rolecraft.errors import (
     TraceError,
     UsageError,
 )
-from rolecraft.failure_taxonomy import Judge
+from rolecraft.failure_taxonomy import MODES, Judge
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.cache import AnswerCache
 from rolecraft.failure_taxonomy.judging.campaign import GIVE_UP, TRIES, Campaign, LabelsError
 from rolecraft.failure_taxonomy.judging.estimate import estimate
+from rolecraft.failure_taxonomy.judging.merging import is_global
 from rolecraft.failure_taxonomy.judging.pacing import Pace
 from rolecraft.failure_taxonomy.labels import read_labels
 from rolecraft.failure_taxonomy.report import Report
 from rolecraft.models import Completion, FunctionModel, Limits
 from rolecraft.models.budget import Budget
-from rolecraft.trajectories import Event, Trajectory, Usage
+from rolecraft.trajectories import Event, FailureFinding, Trajectory, Usage
 
 
 @pytest.fixture
@@ -452,16 +453,33 @@ async def test_the_estimate_is_what_is_then_asked(runs, says, tmp_path):
 
 
 async def test_the_estimate_says_what_is_not_in_it(says, tmp_path):
-    events = [
-        Event("message", role="ann", content=f"step {at} " + "la " * 300, seq=at)
-        for at in range(30)
-    ]
-    Trajectory("long", {}, events).save(tmp_path / "long.jsonl")
+    long_run().save(tmp_path / "long.jsonl")
     judge = judge_of(says(), tmp_path, window=5000)
     guess = await estimate(Campaign(tmp_path / "long.jsonl", judge=judge))
     assert guess.calls > 5
     assert guess.searched == 1
     assert "searched as a whole" in str(guess)
+
+
+async def test_a_long_trace_is_searched_only_if_a_mode_of_the_whole_is_open(says, tmp_path):
+    class AllOfThese:
+        """Finds these modes absent, so that no judge is asked about them."""
+
+        name = "all-of-these"
+
+        def __init__(self, modes):
+            self.modes = tuple(modes)
+
+        def judge(self, view):
+            return [FailureFinding(mode, "absent", source=self.name) for mode in self.modes]
+
+    of_the_whole = [mode for mode in MODES if is_global(mode)]
+    for modes, searched in ((of_the_whole, 0), (of_the_whole[1:], 1)):
+        judge = judge_of(says(), tmp_path, window=5000)
+        campaign = Campaign(long_run(), judge=judge, detectors=[AllOfThese(modes)])
+        guess = await estimate(campaign)
+        assert guess.calls > 5
+        assert guess.searched == searched
 
 
 async def test_an_estimate_leaves_the_judge_as_it_was(runs, says, tmp_path):

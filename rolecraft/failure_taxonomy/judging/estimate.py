@@ -19,6 +19,7 @@ from rolecraft.failure_taxonomy.annotate import annotate
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.cache import question
 from rolecraft.failure_taxonomy.judging.campaign import Campaign
+from rolecraft.failure_taxonomy.judging.merging import is_global
 from rolecraft.failure_taxonomy.judging.tally import money
 from rolecraft.messages import Message
 from rolecraft.models.base import Completion, Sampling, Session, Tool
@@ -46,7 +47,7 @@ class Estimate:
     most_usd: float | None = 0.0
     """With answers as long as they may be."""
     searched: int = 0
-    """Long traces, which are searched as a whole after their windows."""
+    """Long traces with an open mode that no window can show: they are searched as a whole."""
 
     def __str__(self) -> str:
         """A few lines for people."""
@@ -102,8 +103,9 @@ async def estimate(campaign: Campaign, *, on_trace: Callable[[], object] | None 
         found.traces += 1
         if on_trace is not None:
             on_trace()
-        if report.opinion is not None and report.opinion.windows > 1 and judge.search:
-            found.searched += 1
+        opinion = report.opinion
+        if opinion is not None and opinion.windows > 1 and judge.search:
+            found.searched += any(is_global(finding.mode) for finding in opinion.findings)
     return found
 
 
