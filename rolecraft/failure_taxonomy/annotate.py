@@ -60,7 +60,7 @@ async def annotate(
         report.opinion = await judge.judge(view, modes=opened)
         by_judge = _by_mode(report.opinion.findings)
         kept = [finding for finding in report.findings if finding.mode not in by_judge]
-        report.findings = _in_order([*kept, *report.opinion.findings])
+        report.findings = _by_taxonomy([*kept, *report.opinion.findings])
         report.decisive = decisive(report.findings, view)
     return report
 
@@ -201,6 +201,6 @@ def _by_mode(findings: Iterable[FailureFinding]) -> dict[str, list[FailureFindin
     return by_mode
 
 
-def _in_order(findings: Iterable[FailureFinding]) -> list[FailureFinding]:
+def _by_taxonomy(findings: Iterable[FailureFinding]) -> list[FailureFinding]:
     order = list(MODES)
     return sorted(findings, key=lambda finding: order.index(finding.mode))
