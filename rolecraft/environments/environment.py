@@ -312,9 +312,10 @@ class Environment(Bus):
         for message in said or ():
             self._hand_on(message)
         if not self._acting:
-            waiting, self._waiting = self._waiting, []
-            for message in waiting:
-                self.deliver(message)
+            if self._waiting:
+                waiting, self._waiting = self._waiting, []
+                for message in waiting:
+                    self.deliver(message)
             if recorder.beyond and (self.past is None or self.rounds >= self.past.until):
                 recorder.expects = None
                 if self.backlog is not None:

@@ -35,8 +35,13 @@ class Chooser:
 
 async def next_action(role: Role) -> bool:
     """Place the cursor of `role` on its next action, to be run; False when there is none."""
-    found = await _place(role)
-    role.rc.cursor.take()
+    rc, cursor = role.rc, role.rc.cursor
+    placed = cursor.pending or cursor.in_order or not cursor.actions
+    if rc.react_mode is RoleReactMode.BY_ORDER and not placed:
+        found = cursor.step()  # the usual case
+    else:
+        found = await _place(role)
+    cursor.take()
     return found
 
 
@@ -64,9 +69,10 @@ async def _place(role: Role) -> bool:
 
 def _model_chooses(role: Role) -> bool:
     """In `react` mode, if there is a model and something to choose: which, or how often."""
+    if role.rc.react_mode is not RoleReactMode.REACT:
+        return False
     actions, bound = role.rc.cursor.actions, role.rc.max_react_loop or 1
-    asked = len(actions) > 1 or (len(actions) == 1 and bound > 1)
-    return asked and role.rc.react_mode is RoleReactMode.REACT and role.has_model
+    return (len(actions) > 1 or (len(actions) == 1 and bound > 1)) and role.has_model
 
 
 def menu(actions: Sequence[Action]) -> dict[str, str]:

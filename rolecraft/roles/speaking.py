@@ -44,9 +44,13 @@ class Speaks(RunsActions):
             env.say_otherwise(message)
         ended, self.rc.ending = self.rc.ending, None
         ends = {"ends": ended.left or True} if ended is not None else {}
-        self._log_now().add_message(message, self._cause(), **ends)
         now = self._now()
-        self._says(message, now.path if now is not None else "")
+        if now is not None:
+            now.log.add_message(message, now.event.seq, **ends)
+            self._says(message, now.path)
+        else:
+            self._log_now().add_message(message, self.rc.last_event, **ends)
+            self._says(message, "")
         return message
 
     def _says(self, message: Message, path: str) -> None:

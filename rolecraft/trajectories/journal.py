@@ -64,6 +64,7 @@ class Journal:
         if self._file.closed:
             raise JournalError(self.path, "the journal is closed; open it again to go on.")
         expected = self.next_seq
+        lines = []
         for event in events:
             if event.seq != expected:
                 raise UsageError(
@@ -71,7 +72,7 @@ class Journal:
                     f"{event.seq}. Record with `Recorder(journal, first=journal.next_seq)`."
                 )
             expected += 1
-        lines = [encode_event(event) for event in events]
+            lines.append(encode_event(event))
         self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
         self.next_seq = expected
 

@@ -273,7 +273,8 @@ class Turn:
     def commit(self) -> None:
         """Write what was held back. What comes later is written straight on."""
         self._held = False
-        self._flush(open_too=True)
+        if self._parts:
+            self._flush(open_too=True)
 
     def _is_clear(self) -> bool:
         """Whether everything before this place is committed."""
