@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 
 import pytest
@@ -16,6 +17,7 @@ from rolecraft.errors import (
     UsageError,
 )
 from rolecraft.failure_taxonomy import MODES, Judge
+from rolecraft.failure_taxonomy.judging import campaign as campaign_module
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.cache import AnswerCache
 from rolecraft.failure_taxonomy.judging.campaign import GIVE_UP, TRIES, Campaign, LabelsError
@@ -27,6 +29,7 @@ from rolecraft.failure_taxonomy.report import Report
 from rolecraft.models import Completion, FunctionModel, Limits
 from rolecraft.models.budget import Budget
 from rolecraft.trajectories import Event, FailureFinding, Trajectory, Usage
+from rolecraft.trajectories.append_file import lock
 
 
 @pytest.fixture
@@ -415,6 +418,32 @@ async def test_two_campaigns_do_not_write_one_file_at_once(runs, tmp_path):
         await all_of(Campaign(folder, out=out))
     assert len([result async for result in first]) == 4
     assert len(read_labels(out)) == 5
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_labels_that_another_process_has_just_finished_are_not_emptied(
+    runs, tmp_path, monkeypatch, begun
+):
+    """It finishes, and perhaps a third one begins, between our opening of the file and our lock."""
+    folder, out, there = runs(), tmp_path / "labels.jsonl", tmp_path / ".labels.jsonl.part"
+    await all_of(Campaign(folder, out=tmp_path / "other.jsonl"))
+    finished = (tmp_path / "other.jsonl").read_text()
+    there.write_text(finished)
+    meanwhile = [True]
+
+    def late(fd):
+        if meanwhile:
+            meanwhile.clear()
+            os.replace(there, out)
+            if begun:
+                there.touch()
+        lock(fd)
+
+    monkeypatch.setattr(campaign_module, "lock", late)
+    campaign = Campaign(folder, out=out).run()
+    await anext(campaign)
+    assert out.read_text() == finished
+    await campaign.aclose()
 
 
 async def test_labels_appear_whole_or_not_at_all(runs, tmp_path):

@@ -48,7 +48,9 @@ GIVE_UP = 6
 """So many tries in a row about traces without a single answer, and the judge counts as gone."""
 _NOBODY_THERE = "no connection"
 """How a model's error says that its server could not be reached, after all retries."""
-NOT_LOOKED_AT = "no detector decides this mode, and the judge did not look at the trace"
+NOT_LOOKED = "the judge did not look at it"
+"""Begins the problem of a trace that the model refused."""
+NOBODY_LOOKED = "no detector decides this mode, and the judge did not look at the trace"
 _OF_THE_SETTINGS = (MissingKey, RealModelForbidden, UnexpectedModelCall)
 """Errors that the next trace would meet too."""
 
@@ -183,7 +185,7 @@ class Labelling(ABC, Generic[L]):
                 self.refused[name] = str(error)
                 self._heard(tally, str(error))
                 labels = await self.make(trace, ask=False)
-                labels.problems.append(f"the judge did not look at it: {error}")
+                labels.problems.append(f"{NOT_LOOKED}: {error}")
                 return labels
             finally:
                 self.tally.add(tally)
@@ -229,7 +231,7 @@ class Campaign(Labelling[Report]):
         report = await annotate(trace, judge=judge, format=self.format, detectors=self.detectors)
         if self.judge is not None and not ask:
             report.findings = [
-                replace(row, reason=NOT_LOOKED_AT) if row.reason == NOT_ASKED else row
+                replace(row, reason=NOBODY_LOOKED) if row.reason == NOT_ASKED else row
                 for row in report.findings
             ]
         return report
@@ -255,8 +257,12 @@ class _Lines:
     def __enter__(self) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._part.open("a", encoding="utf-8", errors="backslashreplace")
-            lock(self._file.fileno())
+            while self._file is None:
+                self._file = self._part.open("a", encoding="utf-8", errors="backslashreplace")
+                lock(self._file.fileno())
+                if not _is_still(self._part, self._file):  # it was put in its place meanwhile:
+                    self._file.close()  # these are the finished labels of another process
+                    self._file = None
             self._file.truncate(0)
         except BlockingIOError:
             self.__exit__()
@@ -296,6 +302,14 @@ class _Lines:
 
     def _error(self, error: OSError) -> LabelsError:
         return LabelsError(f"`{self.path}` cannot be written: {error.strerror or error}.")
+
+
+def _is_still(path: Path, file: IO[str]) -> bool:
+    """True if the path leads to the open file, and not to another one or nowhere."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _count(path: Path) -> tuple[int, int]:
