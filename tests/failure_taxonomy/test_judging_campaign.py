@@ -410,6 +410,19 @@ async def test_a_file_that_is_no_campaigns_is_not_overwritten(runs, tmp_path):
         assert path.read_bytes() == before
 
 
+async def test_labels_of_a_judge_are_not_replaced_by_those_of_detectors_alone(runs, says, tmp_path):
+    folder, out = runs(), tmp_path / "labels.jsonl"
+    judge = judge_of(judged(says), tmp_path)
+    for asked in (None, None, judge):
+        await all_of(Campaign(folder, judge=asked, out=out))
+    before = out.read_bytes()
+    with pytest.raises(LabelsError, match=r"labels of a judge.*another file.*--judge"):
+        await all_of(Campaign(folder, out=out))
+    assert out.read_bytes() == before
+    await all_of(Campaign(folder, judge=judge, out=out))
+    assert out.read_bytes() == before
+
+
 async def test_two_campaigns_do_not_write_one_file_at_once(runs, tmp_path):
     folder, out = runs(), tmp_path / "labels.jsonl"
     first = Campaign(folder, out=out).run()

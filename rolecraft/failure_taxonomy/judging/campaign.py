@@ -12,6 +12,7 @@ again, and a trace that the model refuses keeps what the detectors say.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -20,7 +21,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Generic, Protocol, TypeVar
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 from rolecraft.errors import (
     LimitReached,
@@ -119,10 +120,16 @@ class Labelling(ABC, Generic[L]):
     async def run(self) -> AsyncGenerator[L | TraceError, None]:
         """The labels of each trace, or the error of a file that cannot be read, in order.
 
-        Raises `LabelsError` if `out` exists and was not written by a campaign, or the disk
-        refuses; `CacheError` if the cache does; what a wrongly set up model raises.
+        Raises `LabelsError` if `out` exists and was not written by a campaign, if it has labels of
+        a model and none is asked now, or if the disk refuses; `CacheError` if the cache does; what
+        a wrongly set up model raises.
         """
         lines = None if self.out is None else _Lines(self.out)
+        if lines is not None and self.asker is None and await asyncio.to_thread(lines.judged):
+            raise LabelsError(
+                f"`{self.out}` has labels of a judge, which would be lost without one. Name "
+                f"another file, or the judge as well (`--judge`): answers that it kept are reused."
+            )
         with lines or contextlib.nullcontext():
             each = in_order(self.each(), self._one, at_once=self.concurrency)
             async with aclosing(each) as results:
@@ -272,6 +279,14 @@ class _Lines:
         except OSError as error:
             raise self._error(error) from error
 
+    def judged(self) -> bool:
+        """True if the file exists and some line of it is of a model."""
+        try:
+            with self.path.open("rb") as file:
+                return any(b'"judge": {' in text and "judge" in _line(text) for text in file)
+        except OSError:
+            return False
+
     def add(self, labels: Labelled) -> None:
         assert self._file is not None
         try:
@@ -324,12 +339,21 @@ def _count(path: Path) -> tuple[int, int]:
     return lines, decided
 
 
+def _line(text: bytes) -> dict[str, Any]:
+    """A line of a labels file; empty where it is none."""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return line if isinstance(line, dict) else {}
+
+
 def _is_written_by_us(path: Path) -> bool:
     """True for an empty file and for one that begins with a line of ours."""
     try:
         with path.open("rb") as file:
             first = file.readline()
-        line = json.loads(first) if first.strip() else {"trace": "", "judged": {}}
-    except (OSError, ValueError, RecursionError):
+    except OSError:
         return False
-    return isinstance(line, dict) and "trace" in line and bool({"judged", "strategy"} & line.keys())
+    line = _line(first) if first.strip() else {"trace": "", "judged": {}}
+    return "trace" in line and bool({"judged", "strategy"} & line.keys())
