@@ -11,7 +11,7 @@ import pytest
 
 from rolecraft.errors import TraceError, UnknownName, UsageError
 from rolecraft.failure_taxonomy import Format, annotate, read, recognise, register_format
-from rolecraft.failure_taxonomy.formats import FORMATS, trace_files
+from rolecraft.failure_taxonomy.formats import FORMATS, read_all, trace_files
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import visible
 from rolecraft.trajectories import Event, Trajectory
@@ -285,3 +285,29 @@ def test_odd_turns_are_kept_and_named(tmp_path: Path) -> None:
     stated = write(tmp_path / "odd.json", {"history": ["just a text", 5]})
     trajectory = read(stated, format="who_and_when")
     assert [event.content for event in trajectory.events] == ["just a text", "5"]
+
+
+# --- folders ------------------------------------------------------------------------------------
+
+
+async def test_labels_beside_their_runs_are_no_broken_traces(tmp_path: Path) -> None:
+    """They are read with the runs; on their own they would be five errors in a folder of ten."""
+    record = {
+        "trace_id": "r1",
+        "mas_name": "AG2",
+        "llm_name": "m",
+        "benchmark_name": "b",
+        "trace": {"key": "k", "index": 0, "trajectory": "yaml\nname: ann\ncontent: hi\n"},
+    }
+    gold = tmp_path / "gold_labels_x.json"
+    gold.write_text(json.dumps({"modes": ["FM-1.1"], "labels": {"r1": {"present": ["FM-1.1"]}}}))
+    alone = tmp_path / "gold_labels_alone.json"
+    alone.write_text("{}")
+    runs = tmp_path / "raw_ag2_records_x.json"
+    runs.write_text(json.dumps([record]))
+    assert trace_files(tmp_path) == [alone, runs]  # nobody reads that one: it is an error, and said
+    assert trace_files(gold) == [gold]
+    with pytest.raises(TraceError, match=r"it belongs to .*raw_ag2_records_x\.json"):
+        read(gold)
+    (imported,) = read_all(runs)
+    assert imported.labels[0].verdict("task_spec") == "present"

@@ -24,7 +24,7 @@ from rolecraft.failure_taxonomy.formats import (
     who_and_when,
 )
 from rolecraft.failure_taxonomy.formats.base import Format, Imported, Source
-from rolecraft.failure_taxonomy.formats.mapping import load_mapping
+from rolecraft.failure_taxonomy.formats.mapping_file import load_mapping
 from rolecraft.trajectories.trajectory import Trajectory
 
 __all__ = [
@@ -131,12 +131,19 @@ def _imported(trajectory: Trajectory, name: str, chosen: Format, path: Path | st
 def trace_files(path: Path | str) -> list[Path]:
     """The file itself, or the files below a folder that may be traces, `2.json` before `10.json`.
 
-    Raises `TraceError` if there are none.
+    A file that is read with the one beside it, as labels of its runs, is none. Raises `TraceError`
+    if there are none.
     """
     from rolecraft.trajectories.jsonl import trace_files
 
     endings = {end for known in FORMATS.values() for end in known.suffixes}
-    return trace_files(path, suffixes=sorted(endings))
+    found = trace_files(path, suffixes=sorted(endings))
+    return found if Path(path).is_file() else [file for file in found if not _belongs_to(file)]
+
+
+def _belongs_to(file: Path) -> Path | None:
+    asked = (known.belongs_to(file) for known in FORMATS.values() if known.belongs_to is not None)
+    return next((other for other in asked if other is not None), None)
 
 
 def _find(source: Source) -> Format:
@@ -144,6 +151,17 @@ def _find(source: Source) -> Format:
     for known in FORMATS.values():
         if known.recognises(source):
             return known
+    misfits = [(known.name, known.misfit(source)) for known in FORMATS.values() if known.misfit]
+    if misfits:
+        told = "; ".join(f"the mapping `{name}` does not fit: {why}" for name, why in misfits)
+        raise TraceError(source.path, f"{told}. Nor is it of another known format")
+    other = _belongs_to(source.path)
+    if other is not None:
+        raise TraceError(source.path, f"it belongs to `{other}` and is read with that")
     listed = "; ".join(f"`{known.name}`, {known.description}" for known in FORMATS.values())
     flaw = f" As JSON: {source.flaw}." if source.flaw else ""
-    raise TraceError(source.path, f"its format is not known.{flaw} Known formats: {listed}.")
+    raise TraceError(
+        source.path,
+        f"its format is not known.{flaw} A mapping can say which of its fields means what "
+        f"(`load_mapping`, `--mapping`). Known formats: {listed}.",
+    )

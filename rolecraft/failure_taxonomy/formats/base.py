@@ -52,6 +52,8 @@ class Source:
             self.flaw = f"byte {error.start} is not UTF-8"
         except json.JSONDecodeError as error:
             self.flaw = f"line {error.lineno}, column {error.colno}: {error.msg}"
+            if error.msg == "Extra data":  # a whole value stands before it
+                self.flaw = f"it holds several values, the second in line {error.lineno}"
         except RecursionError:
             self.flaw = "its JSON is nested too deeply"
         return None
@@ -92,6 +94,10 @@ class Format:
     """Endings under which a folder is searched for files of this format."""
     labels: Callable[[Trajectory], Iterable[Labels]] | None = None
     """The labels that an imported trajectory came with; their `trace` is filled in later."""
+    misfit: Callable[[Source], str] | None = None
+    """Why a file is not recognised, in a few words: of a format that somebody chose by hand."""
+    belongs_to: Callable[[Path], Path | None] | None = None
+    """Of a file that is no trace, the one beside it that it is read with; None for any other."""
 
 
 @dataclass(frozen=True, slots=True)

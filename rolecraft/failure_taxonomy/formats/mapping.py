@@ -17,19 +17,20 @@ A mapping is a file in YAML, TOML or JSON:
       id: call.id
     roles: {customer: user}  # other names for roles
 
-A name with dots leads into objects. Fields of a trace that the mapping does not name, also those
-beside a named one in such an object, are kept in `about["labels"]`, where no detector and no judge
-looks.
+Logs with one event a line have `lines: event` instead of `events`, and `trace: run_id` if lines of
+several traces are in one file. A name with dots leads into objects. Fields of a trace that the
+mapping does not name, also those beside a named one in such an object, are kept in
+`about["labels"]`, where no detector and no judge looks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, get_args
+from itertools import islice
+from typing import Any, Literal
 
-from rolecraft.errors import TraceError, UnknownName, UsageError
+from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.formats._said import Part, as_arguments, as_text
 from rolecraft.failure_taxonomy.formats._telling import Telling
 from rolecraft.failure_taxonomy.formats._values import one_or_all, records, values
@@ -39,7 +40,14 @@ from rolecraft.trajectories.events import EVENT_KINDS, EventKind
 from rolecraft.trajectories.trajectory import Trajectory
 
 _Fields = tuple[str, ...]
-_EVENT = ("role", "content", "kind", "to", "tool", "arguments", "id", "ok")
+
+LOOKED = 1000
+"""So many events are looked at for a role before a mapping is said not to fit."""
+
+Lines = Literal["trace", "event"]
+"""What a line of a file is, or a value of it: a whole trace, or one event."""
+
+EVENT_FIELDS = ("role", "content", "kind", "to", "tool", "arguments", "id", "ok")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +56,18 @@ class FieldMapping:
 
     name: str
     events: _Fields
+    """The list of events of a trace; empty where each line is one."""
     event: Mapping[str, _Fields]
     """For each of role, content, kind, to, tool, arguments, id and ok."""
+    lines: Lines = "trace"
+    trace: _Fields = ()
+    """Of lines that are events, what those of one trace have in common; all of a file without."""
     traces: _Fields = ()
     id: _Fields = ("id",)
     task: _Fields = ()
+    system: _Fields = ()
+    model: _Fields = ()
+    scenario: _Fields = ()
     kinds: Mapping[str, EventKind] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -64,61 +79,108 @@ class FieldMapping:
         return Format(
             self.name,
             f"what the mapping {self.name!r} describes",
-            self._recognises,
+            lambda source: not self.misfit(source),
             lambda source: one_or_all(self._load(source)),
             self.suffixes,
+            misfit=self.misfit,
         )
 
-    def _traces(self, source: Source) -> list[Any]:
+    def misfit(self, source: Source) -> str:
+        """Why a file is not of this form, in a few words; empty if it is."""
+        told = self._told(source)
+        for name, value in self.where.items():
+            if told and told[0].of((name,)) != value:
+                return f"its {_quoted((name,))} is not {value!r}"
+        return self._flaw(source, told)
+
+    def _flaw(self, source: Source, told: list[_Told]) -> str:
+        """Why nothing can be read of a file, whatever it should have to be recognised."""
+        if not told:
+            found, flaws = values(source)
+            if not found:
+                return f"it holds no JSON that can be read{f': {flaws[0]}' if flaws else ''}"
+            if self.traces and not self._listed(source):
+                return f"no list of traces is in it ({_quoted(self.traces)})"
+            if self.lines == "event":
+                return "none of its values is an object, so none is an event"
+            return f"no list of events is in it ({_quoted(self.events)})"
+        looked = list(islice((each for one in told for each in one.events), LOOKED))
+        if not looked:
+            return f"its lists of events are empty ({_quoted(self.events)})"
+        role, content, tool = (self.event.get(what, ()) for what in ("role", "content", "tool"))
+        if all(_at(each, role) is None for each in looked):
+            return f"no event has a role ({_quoted(role)})"
+        if all(_at(each, content) is None and _at(each, tool) is None for each in looked):
+            return f"no event has a content ({_quoted((*content, *tool))})"
+        return ""
+
+    def _listed(self, source: Source) -> list[Any]:
         found = records(source)
         if not self.traces:
             return found
         inside = [_at(record, self.traces) for record in found]
         return [each for part in inside if isinstance(part, list) for each in part]
 
-    def _recognises(self, source: Source) -> bool:
-        for trace in self._traces(source)[:1]:
-            listed = _at(trace, self.events)
-            fits = all(_at(trace, (name,)) == value for name, value in self.where.items())
-            said = self.event.get("content", ()), self.event.get("role", ())
-            return (
-                fits
-                and isinstance(listed, list)
-                and any(_at(each, names) is not None for each in listed[:20] for names in said)
-            )
-        return False
+    def _told(self, source: Source) -> list[_Told]:
+        """The traces of a file."""
+        listed = self._listed(source)
+        if self.lines == "trace":
+            lists = [(each, _at(each, self.events)) for each in listed]
+            return [_Told([each], events) for each, events in lists if isinstance(events, list)]
+        groups: dict[str, list[Any]] = {}
+        for each in listed:
+            groups.setdefault(as_text(_at(each, self.trace)), []).append(each)
+        if not any(isinstance(each, Mapping) for each in listed):
+            return []
+        return [_Told(lines, lines, name) for name, lines in groups.items()]
 
     def _load(self, source: Source) -> Iterator[Trajectory]:
-        found = [each for each in self._traces(source) if isinstance(_at(each, self.events), list)]
+        found = self._told(source)
+        flaw = self._flaw(source, found)
+        if flaw:
+            raise TraceError(source.path, f"the mapping `{self.name}` does not fit: {flaw}")
         _, flaws = values(source)
-        if not found:
-            what = f": {flaws[0]}" if flaws else f" ({' or '.join(self.events)})"
-            raise TraceError(source.path, f"no list of events is in it{what}")
+        lost = len(self._listed(source)) - len(found) if self.lines == "trace" else 0
+        if lost:
+            flaws = [*flaws, f"without a list of events, and left out: {lost}"]
         names: set[str] = set()
-        for number, record in enumerate(found):
-            name = as_text(_at(record, self.id))
+        for number, told in enumerate(found):
+            name = told.name or as_text(told.of(self.id) if self.lines == "trace" else None)
             if not name or name in names:
                 name = source.path.stem if len(found) == 1 else str(number)
             names.add(name)
-            trajectory = self._trace(name, record)
+            trajectory = self._trace(name, told)
             trajectory.problems += [f"{source.path}: {flaw}" for flaw in flaws]
+            if self.trace and not told.name:
+                trajectory.problems.append(f"its lines have no {_quoted(self.trace)}")
             yield trajectory
 
-    def _trace(self, name: str, record: Mapping[str, Any]) -> Trajectory:
+    def _trace(self, name: str, told: _Told) -> Trajectory:
         shown = dict.fromkeys(("message", *(self.kinds.values() or ("thought",))))
-        about: dict[str, Any] = {"format": self.name, "records": list(shown)}
-        task = _at(record, self.task)
-        if task is not None:
-            about["task"] = as_text(task)
-        labels = _unnamed(
-            record, [path.split(".") for path in (*self.events, *self.id, *self.task)]
-        )
-        if labels:
-            about["labels"] = labels
+        about: dict[str, Any] = {"format": self.name}
+        of_the_trace = {
+            "task": self.task,
+            "system": self.system,
+            "model": self.model,
+            "scenario": self.scenario,
+        }
+        for what, paths in of_the_trace.items():
+            if (value := told.of(paths)) is not None:
+                about[what] = as_text(value)
+        if self.lines == "trace":
+            named = (
+                *self.events,
+                *self.id,
+                *(path for paths in of_the_trace.values() for path in paths),
+            )
+            labels = _unnamed(told.records[0], [path.split(".") for path in named])
+            if labels:
+                about["labels"] = labels
         trajectory = Trajectory(name, about)
         telling = Telling(trajectory)
-        for index, each in enumerate(_at(record, self.events)):
+        for index, each in enumerate(told.events):
             self._tell(telling, index, each)
+        about["records"] = list(shown | dict.fromkeys(event.kind for event in trajectory.events))
         return telling.finish()
 
     def _tell(self, telling: Telling, index: int, each: Any) -> None:
@@ -129,8 +191,7 @@ class FieldMapping:
 
         written = as_text(of("kind"))
         kind: Any = self.kinds.get(written, written if written in EVENT_KINDS else "message")
-        role, content = as_text(of("role")), as_text(of("content"))
-        role = self.roles.get(role, role)
+        role, content = self._name(of("role")), as_text(of("content"))
         if not isinstance(each, Mapping) or (not role and not content and of("tool") is None):
             telling.counts["unsegmented"] += 1
             telling.add("message", "", as_text(each))
@@ -157,7 +218,29 @@ class FieldMapping:
         else:
             to = of("to")
             names = to if isinstance(to, list) else [to] if to else []
-            telling.add(kind, role, content, to=tuple(map(as_text, names)) or (ALL,))
+            telling.add(kind, role, content, to=tuple(self._name(each) for each in names) or (ALL,))
+
+    def _name(self, role: Any) -> str:
+        name = as_text(role)
+        return self.roles.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One trace as it stands in a file: the objects with its fields, and its events."""
+
+    records: list[Any]
+    events: list[Any]
+    name: str = ""
+
+    def of(self, paths: _Fields) -> Any:
+        """The first value that one of its objects has under these names."""
+        found = (_at(record, paths) for record in self.records)
+        return next((value for value in found if value is not None), None)
+
+
+def _quoted(paths: _Fields) -> str:
+    return " or ".join(f"`{path}`" for path in paths)
 
 
 def _at(value: Any, paths: _Fields) -> Any:
@@ -185,84 +268,3 @@ def _unnamed(record: Mapping[str, Any], named: list[list[str]]) -> dict[str, Any
         elif [] not in below:
             found[key] = value  # the path leads nowhere here
     return found
-
-
-def load_mapping(path: Path | str) -> Format:
-    """The format that a mapping file describes: YAML, TOML or JSON by its ending.
-
-    Raises `UsageError` for a file that cannot be read, and `UnknownName` for a field of a mapping
-    that does not exist.
-    """
-    return read_mapping(_read(Path(path)), where=f"The mapping {str(path)!r}").format()
-
-
-_KNOWN = ("name", "traces", "id", "task", "events", "event", "roles", "where", "suffixes")
-
-
-def read_mapping(given: Any, *, where: str = "The mapping") -> FieldMapping:
-    """A mapping from plain data. Raises `UsageError` and `UnknownName` as `load_mapping`."""
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{where} is an object with `name`, `events` and `event`, not {given!r}.")
-    for key in given:
-        if key not in _KNOWN:
-            raise UnknownName(f"{where}: field", str(key), _KNOWN)
-    event = given.get("event")
-    if not given.get("name") or not given.get("events") or not isinstance(event, Mapping):
-        raise UsageError(f"{where} wants a `name`, the field of the `events`, and `event`.")
-    for key in event:
-        if key not in (*_EVENT, "kinds"):
-            raise UnknownName(f"{where}: field of `event`", str(key), (*_EVENT, "kinds"))
-    if not event.get("role") or not (event.get("content") or event.get("tool")):
-        raise UsageError(f"{where} says in `event` where `role` and `content` (or `tool`) stand.")
-    kinds = _table(event.get("kinds"), f"{where}: `kinds`")
-    for kind in kinds.values():
-        if kind not in EVENT_KINDS:
-            raise UnknownName(f"{where}: kind of event", str(kind), get_args(EventKind))
-    return FieldMapping(
-        name=str(given["name"]),
-        traces=_paths(given.get("traces"), where),
-        id=_paths(given.get("id", "id"), where),
-        task=_paths(given.get("task"), where),
-        events=_paths(given["events"], where),
-        event={key: _paths(event.get(key), where) for key in _EVENT},
-        kinds=kinds,
-        roles={key: str(name) for key, name in _table(given.get("roles"), where).items()},
-        where=_table(given.get("where"), where),
-        suffixes=_paths(given.get("suffixes", [".json", ".jsonl"]), where),
-    )
-
-
-def _paths(value: Any, where: str) -> _Fields:
-    listed = value if isinstance(value, list) else [] if value is None else [value]
-    if not all(isinstance(each, str) and each for each in listed):
-        raise UsageError(f"{where}: a field is a name or a list of names, not {value!r}.")
-    return tuple(listed)
-
-
-def _table(value: Any, where: str) -> dict[str, Any]:
-    if value is not None and not isinstance(value, Mapping):
-        raise UsageError(f"{where}: this wants pairs of names, not {value!r}.")
-    return {str(key): each for key, each in (value or {}).items()}
-
-
-def _read(path: Path) -> Any:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"The mapping {str(path)!r} cannot be read: {reason}.") from None
-    try:
-        if path.suffix == ".toml":
-            import tomllib
-
-            return tomllib.loads(text)
-        if path.suffix == ".json":
-            import json
-
-            return json.loads(text)
-        import yaml  # type: ignore[import-untyped]  # comes with LiteLLM
-
-        return yaml.safe_load(text)
-    except Exception as error:  # each of the three has errors of its own
-        reason = " ".join(str(error).split())
-        raise UsageError(f"The mapping {str(path)!r} is not valid: {reason}.") from error

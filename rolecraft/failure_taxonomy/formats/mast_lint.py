@@ -58,6 +58,12 @@ def _gold(path: Path) -> dict[str, Any]:
     return gold if isinstance(gold, dict) else {}
 
 
+def _runs_of(path: Path) -> Path | None:
+    """The runs that a file of labels is about, if it is one and they are beside it."""
+    runs = path.with_name(path.name.replace("gold_labels", "raw_ag2_records"))
+    return runs if runs != path and runs.is_file() else None
+
+
 def _labels(trajectory: Trajectory) -> list[Labels]:
     gold = trajectory.about["labels"].get("gold")
     if not isinstance(gold, dict) or not isinstance(gold.get("present"), list):
@@ -75,4 +81,5 @@ FORMAT = Format(
     _load,
     (".json",),
     _labels,
+    belongs_to=_runs_of,
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 
 from rolecraft.errors import RolecraftError, TraceError, UnknownName, UsageError
 from rolecraft.failure_taxonomy import read, recognise, register_format
-from rolecraft.failure_taxonomy.formats import FORMATS, load_mapping, read_all
+from rolecraft.failure_taxonomy.distribution_input import origin_of
+from rolecraft.failure_taxonomy.formats import FORMATS, Format, load_mapping, read_all
 from rolecraft.failure_taxonomy.formats.base import Source
 from rolecraft.trajectories import Trajectory
 
@@ -94,7 +97,7 @@ def test_a_mapping_reads_what_it_describes(ending: str, text: str, tmp_path: Pat
     call, result = trajectory.events[2:4]
     assert call.data == {"tool": "stock", "arguments": {"x": 1}, "id": "7"}
     assert (result.cause, result.data["ok"]) == (call.seq, False)
-    assert trajectory.events[4].to == ("customer",)
+    assert trajectory.events[4].to == ("user",)  # roles have their other names as receivers too
     assert trajectory.about["task"] == "The lamp is broken."
     assert trajectory.about["labels"] == {"version": 2, "resolved": "SECRET no"}
     assert trajectory.about["records"] == ["message", "thought", "tool_call", "tool_result"]
@@ -157,6 +160,124 @@ def test_what_a_mapping_does_not_fit_is_kept_and_named(tmp_path: Path) -> None:
     assert trajectory.about["accounting"]["unsegmented"] == 1
 
 
+@contextmanager
+def known(form: Format) -> Iterator[None]:
+    register_format(form)
+    try:
+        yield
+    finally:
+        FORMATS.pop(form.name, None)
+
+
+LINES = """
+name: flow
+lines: event
+trace: run
+task: asked
+system: app.name
+model: llm
+scenario: kind
+event: {role: who, content: said, kind: what, kinds: {call: tool_call, got: tool_result}, tool: t}
+"""
+
+
+def test_lines_that_are_events_are_grouped_into_traces(tmp_path: Path) -> None:
+    """The commonest form of a log: one event a line, the runs of a server among each other."""
+    rows: list[dict[str, Any]] = [
+        {"run": "a", "who": "ann", "said": "A1", "asked": "Paint.", "app": {"name": "shop"}},
+        {"run": "b", "who": "bob", "said": "B1", "llm": "gpt-x", "kind": "colours"},
+        {"run": "a", "who": "ann", "what": "call", "t": "mix", "score": 0.25},
+        {"run": "a", "who": "ann", "what": "got", "t": "mix", "said": "green"},
+        {"who": "lost", "said": "C1"},
+    ]
+    path = write(tmp_path / "flow.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with known(load_mapping(write(tmp_path / "map.yaml", LINES))):
+        assert recognise(path) == "flow"
+        found = {each.name: each.trajectory for each in read_all(path)}
+    assert list(found) == [f"{path}#a", f"{path}#b", f"{path}#2"]
+    first, second, rest = found.values()
+    assert [(event.kind, event.content) for event in first.events] == [
+        ("message", "A1"),
+        ("tool_call", ""),
+        ("tool_result", "green"),
+    ]
+    assert first.events[2].cause == first.events[1].seq
+    assert (first.about["task"], first.about["system"]) == ("Paint.", "shop")
+    assert (second.about["model"], second.about["scenario"]) == ("gpt-x", "colours")
+    assert origin_of(second)["scenario"] == "colours"
+    assert first.problems == []
+    assert rest.problems == ["its lines have no `run`"]
+    assert "0.25" not in json.dumps([event.data for event in first.events])
+
+
+def test_lines_without_a_field_of_traces_are_one_trace(tmp_path: Path) -> None:
+    text = "name: flow\nlines: event\nevent: {role: who, content: said}\n"
+    path = write(tmp_path / "run.jsonl", '{"who": "a", "said": "1"}\n{"who": "b", "said": "2"}\n')
+    with known(load_mapping(write(tmp_path / "map.yaml", text))):
+        trajectory = read(path)
+    assert trajectory.id == "run"
+    assert [event.role for event in trajectory.events] == ["a", "b"]
+
+
+def test_a_trace_says_its_system_model_and_scenario(tmp_path: Path) -> None:
+    text = (
+        "name: a\nevents: log\nsystem: app\nmodel: meta.llm\nscenario: kind\n"
+        "event: {role: who, content: text}\n"
+    )
+    run = {"app": "shop", "meta": {"llm": "m", "score": 1}, "kind": "k"}
+    run |= {"log": [{"who": "x", "text": "1"}]}  # type: ignore[dict-item]
+    with known(load_mapping(write(tmp_path / "map.yaml", text))):
+        trajectory = read(write(tmp_path / "run.json", run))
+    origin = origin_of(trajectory)
+    assert (origin["system"], origin["model"], origin["scenario"]) == ("shop", "m", "k")
+    assert trajectory.about["labels"] == {"meta": {"score": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "events: stepz\nevent: {role: who, content: text}",
+            "no list of events is in it (`stepz`)",
+        ),
+        ("events: log\nevent: {role: agentt, content: text}", "no event has a role (`agentt`)"),
+        ("events: log\nevent: {role: who, content: txt}", "no event has a content (`txt`)"),
+        ("events: log\ntraces: runs\nevent: {role: who, content: text}", "no list of traces is in"),
+        ("events: log\nwhere: {v: 2}\nevent: {role: who, content: text}", "its `v` is not 2"),
+        ("lines: event\nevent: {role: who, content: text}", "no event has a role (`who`)"),
+    ],
+)
+def test_a_mapping_that_does_not_fit_a_file_says_why_itself(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "run.json", {"v": 1, "log": [{"who": "x", "text": "1"}]})
+    with known(load_mapping(write(tmp_path / "map.yaml", f"name: a\n{text}\n"))):
+        with pytest.raises(TraceError) as raised:
+            read(path)
+        assert says in str(raised.value)
+        assert "the mapping `a` does not fit" in str(raised.value)
+        assert "Known formats" not in str(raised.value)
+        if "where" not in text:  # who names the format wants it whatever the file has to be
+            with pytest.raises(TraceError, match="does not fit"):
+                read(path, format="a")
+
+
+def test_a_trace_without_a_list_of_events_is_counted(tmp_path: Path) -> None:
+    text = "name: a\nevents: log\nevent: {role: who, content: text}\n"
+    path = write(tmp_path / "run.json", [{"log": [{"who": "x", "text": "1"}]}, {"lag": []}])
+    with known(load_mapping(write(tmp_path / "map.yaml", text))):
+        trajectory = read(path)
+    assert trajectory.problems == [f"{path}: without a list of events, and left out: 1"]
+
+
+def test_json_lines_of_no_known_form_are_not_called_extra_data(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.jsonl", '{"a": 1}\n{"b": 2}\n')
+    with pytest.raises(TraceError, match="holds several values, the second in line 2") as raised:
+        read(path)
+    assert "Extra data" not in str(raised.value)
+    assert "`--mapping`" in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
@@ -167,6 +288,9 @@ def test_what_a_mapping_does_not_fit_is_kept_and_named(tmp_path: Path) -> None:
         ("name: a\nevents: l\nevent: {role: r, contnt: c}", UnknownName, "'content'"),
         ("name: a\nevents: l\nevent: {role: r}", UsageError, "where `role` and `content`"),
         ("name: a\nevents: l\nevent: {role: 3, content: c}", UsageError, "a list of names, not 3"),
+        ("name: a\nlines: word\nevent: {role: r, content: c}", UsageError, "not 'word'"),
+        ("name: a\nlines: event\nevents: l\nevent: {role: r, content: c}", UsageError, "`events`"),
+        ("name: a\nevents: l\ntrace: x\nevent: {role: r, content: c}", UsageError, "`trace` is of"),
         (
             "name: a\nevents: l\nevent: {role: r, content: c, kinds: {x: massage}}",
             UnknownName,
