@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
     from rolecraft.trajectories import RoleRow, Usage
     from rolecraft.viewer.reading import Step
+
+_FORMATS = " Known formats:"
+_UNBOUNDED = 100_000
 
 
 class Output:
@@ -49,6 +53,7 @@ class Output:
         self.progress = _Console(self._nobody_reads, stderr=True)
         self._write = _to_stream(sys.stdout)
         self._apart = contextlib.ExitStack()
+        self._formats_told = False
 
     def __enter__(self) -> Self:
         if self.json:
@@ -111,7 +116,10 @@ class Output:
         self.progress.print(Text(printable(text), "dim"), soft_wrap=True)
 
     def warn(self, text: str) -> None:
-        """A line on what is wrong, always on stderr."""
+        """A line on what is wrong, always on stderr. The list of formats is said once."""
+        text, known, formats = text.partition(_FORMATS)
+        if known and not self._formats_told:
+            text, self._formats_told = text + known + formats, True
         self.progress.print(Text(printable(text), "yellow"), soft_wrap=True)
 
     @contextlib.contextmanager
@@ -163,14 +171,27 @@ class Output:
         rows: Sequence[Sequence[object]],
         *,
         numeric: int = 99,
+        whole: int = 0,
     ) -> None:
-        """A table for people; columns from number `numeric` on (0-based) are figures."""
+        """A table for people; columns from number `numeric` on (0-based) are figures.
+
+        The first `whole` columns are never broken. Nothing is where there is no terminal: a file
+        name in two lines is found by no `grep`.
+        """
         table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
         for index, name in enumerate(head):
-            table.add_column(name, justify="right" if index >= numeric else "left", overflow="fold")
+            table.add_column(
+                name,
+                justify="right" if index >= numeric else "left",
+                overflow="fold",
+                no_wrap=index < whole,
+            )
         for row in rows:
             table.add_row(*(Text(printable(str(cell))) for cell in row))
-        self.page.print(table)
+        if not self.page.is_terminal:
+            wide = self.page.options.update(width=_UNBOUNDED)
+            table.width = Measurement.get(self.page, wide, table).maximum
+        self.page.print(table, crop=False)
 
 
 @contextlib.contextmanager

@@ -158,7 +158,7 @@ def _show(found: Comparison, alpha: float, output: Output) -> None:
     ]
     head = ["mode", "baseline", "candidate", "p", "Holm", "unknown"]
     of = "found, of all" if found.found else "present, of those that are decided"
-    output.table(f"Failure modes; {of}", head, rows, numeric=3)
+    output.table(f"Failure modes; {of}", head, rows, numeric=3, whole=1)
     tests = dict.fromkeys(row.test.test for row in found.modes if row.test is not None)
     if tests:
         rest = len(found.modes) - found.tested

@@ -82,4 +82,4 @@ def _summary(found: list[Labels], output: Output) -> None:
     if any(blamed):
         rows.append(["decisive failure", *map(str, blamed)])
     title = f"{len({row.trace for row in found})} traces; present, of those that are decided"
-    output.table(title, ["mode", *by], rows, numeric=len(by))
+    output.table(title, ["mode", *by], rows, numeric=1, whole=1)

@@ -102,7 +102,9 @@ def _show(found: Distribution, output: Output) -> None:
         for mode, count in found.whole.modes.items()
     ]
     title = f"Modes; codes of {MAST_V3.name}"
-    output.table(title, ["code", "mode", "present", "rate", "found", "unknown"], rows, numeric=3)
+    output.table(
+        title, ["code", "mode", "present", "rate", "found", "unknown"], rows, numeric=3, whole=2
+    )
     one_sided = [mode for mode, count in found.whole.modes.items() if count.one_sided]
     if one_sided:
         output.say(

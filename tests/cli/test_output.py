@@ -45,6 +45,35 @@ def test_with_json_what_people_read_goes_to_stderr(capsys):
     assert "cell" in said.err
 
 
+def test_where_there_is_no_terminal_no_cell_is_broken(capsys, monkeypatch):
+    """A log of CI is searched for file names."""
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "a/" + "long-folder-name/" * 12 + "run.jsonl"
+    Output(json=False).table("title", ["trace", "n"], [[name, 3], ["b", 4]], numeric=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(name in line and line.rstrip().endswith("3") for line in lines)
+
+
+def test_on_a_narrow_terminal_names_of_modes_stay_whole(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    names = [f"annotator-{number}" for number in range(6)]
+    output = Output(json=False)
+    assert output.page.is_terminal
+    output.table("t", ["mode", *names], [["no_clarification", *["10 of 12"] * 6]], whole=1)
+    assert "no_clarification" in capsys.readouterr().out
+
+
+def test_the_list_of_formats_is_said_once(capsys):
+    output = Output(json=False)
+    for name in ("a", "b"):
+        output.warn(f"{name}: its format is not known. Known formats: `x`, one; `y`, two.")
+    err = capsys.readouterr().err
+    assert "a: its format is not known. Known formats: `x`, one; `y`, two." in err
+    assert err.endswith("b: its format is not known.\n")
+
+
 def test_without_json_it_goes_to_stdout(capsys):
     Output(json=False).say("hello")
     assert capsys.readouterr().out == "hello\n"

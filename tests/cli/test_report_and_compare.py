@@ -53,7 +53,7 @@ def test_a_report_as_json_has_all_counts(cli, make):
 
 def test_a_grouping_that_there_is_not_is_one_line(cli, make):
     result = cli("report", make("runs", "+"), "--by", "colour")
-    assert result.code == ExitCode.ERROR
+    assert result.code == ExitCode.USAGE
     assert "`system`" in result.err
 
 
