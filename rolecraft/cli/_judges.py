@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -111,6 +111,44 @@ Usd = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+Calls = Annotated[
+    int | None,
+    typer.Option(
+        "--calls",
+        min=0,
+        help="Stop before this run makes more calls of the judge.",
+        rich_help_panel=PANEL,
+    ),
+]
+Tokens = Annotated[
+    int | None,
+    typer.Option(
+        "--tokens",
+        min=0,
+        help="Stop before this run's calls of the judge take more tokens.",
+        rich_help_panel=PANEL,
+    ),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-tokens",
+        min=1,
+        metavar="TOKENS",
+        help="The longest answer that the judge may give; by default the model's own limit.",
+        rich_help_panel=PANEL,
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        help="Address of a server of your own that speaks OpenAI's protocol, such as "
+        "http://localhost:8000/v1; the judge is then openai/NAME.",
+        rich_help_panel=PANEL,
+    ),
+]
 Redact = Annotated[
     bool,
     typer.Option(
@@ -151,6 +189,20 @@ def need_judge(judge: str | None, given: Mapping[str, bool]) -> None:
             raise CommandLineError(f"`{option}` is about a judge: name one with --judge.")
 
 
+def check_choices(grouping: str, samples: int, agree: float) -> None:
+    """Raise `CommandLineError` for an unknown grouping, and a share that decides nothing."""
+    from rolecraft.failure_taxonomy.judging.judge import Grouping as Known
+
+    if grouping not in get_args(Known):
+        listed = " or ".join(f"`{name}`" for name in get_args(Known))
+        raise CommandLineError(f"`--grouping {grouping}`: write {listed}.")
+    if not 0.5 < agree <= 1:
+        raise CommandLineError(
+            f"`--agree {agree:g}`: of {samples} samples more than half have to agree; write a "
+            f"share above 0.5, up to 1."
+        )
+
+
 def shots_of(variant: str) -> int:
     """The number of worked examples that a variant shows."""
     from rolecraft.failure_taxonomy.judging import VARIANTS
@@ -184,7 +236,14 @@ def cache_folder(named: Path | None, out: Path | None, *, off: bool) -> Path | N
 
 
 def asker_of(
-    model: Model | None, cache: Path | None, usd: float | None, *, concurrency: int
+    model: Model | None,
+    cache: Path | None,
+    *,
+    usd: float | None,
+    calls: int | None,
+    tokens: int | None,
+    max_tokens: int | None,
+    concurrency: int,
 ) -> Asker | None:
     """Who asks the model: with a cache, a pace and a budget. None without a model."""
     if model is None:
@@ -192,11 +251,14 @@ def asker_of(
     from rolecraft.failure_taxonomy.judging.asking import Asker
     from rolecraft.failure_taxonomy.judging.cache import AnswerCache
     from rolecraft.failure_taxonomy.judging.pacing import Pace
-    from rolecraft.models import Budget, Limits
+    from rolecraft.models import Budget, Limits, Sampling
 
+    limited = any(limit is not None for limit in (usd, calls, tokens))
+    limits = Limits(usd=usd, calls=calls, tokens=tokens)
     return Asker(
         model,
-        budget=None if usd is None else Budget(Limits(usd=usd), name="the judge"),
+        sampling=None if max_tokens is None else Sampling(max_tokens=max_tokens),
+        budget=Budget(limits, name="the judge") if limited else None,
         cache=None if cache is None else AnswerCache(cache),
         pace=Pace(concurrency),
     )

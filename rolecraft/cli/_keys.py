@@ -51,6 +51,11 @@ def check_keys(models: Iterable[Model | str | None]) -> None:
             )
 
 
+def has_key(provider: str) -> bool:
+    """True if the environment has a key for a provider, as far as its variable is known here."""
+    return any(map(os.environ.get, KEYS.get(provider, (f"{provider.upper()}_API_KEY",))))
+
+
 def _asks_an_api(model: Model | str | None) -> str:
     """The name of a model behind a provider's API; empty for others."""
     if isinstance(model, str):

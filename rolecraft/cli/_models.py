@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class Models:
     """The models of one command line: `everyone`, and `per_role` by the role's name.
 
-    Roles with the same model share one object. Raises `CommandLineError` for what names no model.
+    Roles with the same model share one object. With a `base_url` they are models of the server that
+    is there. Raises `CommandLineError` for what names no model.
     """
 
     def __init__(
@@ -25,7 +26,9 @@ class Models:
         role_models: Sequence[str] | None = None,
         *,
         option: str = "--model",
+        base_url: str | None = None,
     ) -> None:
+        self._base_url = base_url
         self._made: dict[str, Model] = {}
         self.everyone = self._make(model, option) if model is not None else None
         self.per_role: dict[str, Model] = {}
@@ -39,6 +42,9 @@ class Models:
         from rolecraft.models.resolve import resolve_model
 
         if spec not in self._made:
+            if self._base_url is not None:
+                self._made[spec] = self._at(spec, option)
+                return self._made[spec]
             try:
                 self._made[spec] = resolve_model(spec)
             except UsageError as error:
@@ -50,6 +56,27 @@ class Models:
                     f"process, a folder or a name on the Hugging Face hub; or `human` for you."
                 ) from error
         return self._made[spec]
+
+    def _at(self, spec: str, option: str) -> Model:
+        """A model on a server of the user's own."""
+        from rolecraft.cli._keys import has_key
+        from rolecraft.models import LiteLLMModel
+
+        assert self._base_url is not None
+        if not self._base_url.startswith(("http://", "https://")):
+            raise CommandLineError(
+                f"`--base-url {self._base_url}`: write the whole address, such as "
+                f"http://localhost:8000/v1."
+            )
+        provider, slash, name = spec.partition("/")
+        if not (provider and slash and name) or ":" in provider:
+            raise CommandLineError(
+                f"`{option} {spec}` is no model behind an API, so `--base-url` does not apply. "
+                f"Write openai/NAME for a model of that server."
+            )
+        # A server of one's own mostly wants no key, and LiteLLM wants one to send.
+        key = None if has_key(provider) else "none"
+        return LiteLLMModel(spec, base_url=self._base_url, api_key=key)
 
     def check_keys(self, team: Team | None = None) -> None:
         """Raise `MissingKey` if one of these models, or of the team's, certainly has no key."""

@@ -8,27 +8,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._campaigns import OutFile, check_out, check_paths, told
+from rolecraft.cli._campaigns import OutFile, check_out, check_paths, telling_the_cost, told
 from rolecraft.cli._exits import ExitCode
 from rolecraft.cli._failures import counts, coverage, failures_table, left_open, say_remedies
 from rolecraft.cli._judges import (
     PANEL,
     Agree,
+    BaseUrl,
     Cache,
+    Calls,
     Concurrency,
     Format,
     Grouping,
+    MaxTokens,
     MeasuredFile,
     NoCache,
     Redact,
     RedactPattern,
     Samples,
     SeesOutcome,
+    Tokens,
     Usd,
     Variant,
     Window,
     asker_of,
     cache_folder,
+    check_choices,
     need_judge,
     redaction_of,
     reliability,
@@ -37,6 +42,8 @@ from rolecraft.cli._judges import (
 from rolecraft.cli._models import Models
 from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
+from rolecraft.cli._retries import brief_retries
+from rolecraft.cli._wording import in_words_of_commands
 
 if TYPE_CHECKING:
     from rolecraft.errors import TraceError
@@ -67,6 +74,10 @@ def annotate(
     sees_outcome: SeesOutcome = False,
     agreement: MeasuredFile = None,
     usd: Usd = None,
+    calls: Calls = None,
+    tokens: Tokens = None,
+    max_tokens: MaxTokens = None,
+    base_url: BaseUrl = None,
     estimate: Annotated[
         bool,
         typer.Option(
@@ -90,6 +101,10 @@ def annotate(
             judge,
             {
                 "--usd": usd is not None,
+                "--calls": calls is not None,
+                "--tokens": tokens is not None,
+                "--max-tokens": max_tokens is not None,
+                "--base-url": base_url is not None,
                 "--estimate": estimate,
                 "--cache": cache is not None,
                 "--samples": samples > 1,
@@ -103,13 +118,22 @@ def annotate(
             },
         )
         check_paths(paths)
-        models = Models(judge, option="--judge")
+        check_choices(grouping, samples, agree)
+        models = Models(judge, option="--judge", base_url=base_url)
         redaction = redaction_of(redact, redact_pattern)
         shots = shots_of(variant)
         answers = cache_folder(cache, out, off=no_cache)
         if not estimate:
             models.check_keys()
-        asker = asker_of(models.everyone, answers, usd, concurrency=concurrency)
+        asker = asker_of(
+            models.everyone,
+            answers,
+            usd=usd,
+            calls=calls,
+            tokens=tokens,
+            max_tokens=max_tokens,
+            concurrency=concurrency,
+        )
 
         from rolecraft.failure_taxonomy import Judge
         from rolecraft.failure_taxonomy.judging.campaign import Campaign
@@ -124,7 +148,7 @@ def annotate(
                 agree=agree,
                 shots=shots,
                 window=window or WINDOW,
-                grouping=grouping,  # type: ignore[arg-type]  # the judge says which there are
+                grouping=grouping,  # type: ignore[arg-type]  # checked above
                 judge_sees_outcome=sees_outcome,
                 agreement=agreement,
                 redaction=redaction,
@@ -137,7 +161,11 @@ def annotate(
             concurrency=concurrency,
         )
         check_out(out, paths)
-        reports, broken = asyncio.run(_annotate(campaign, models, output, only_estimate=estimate))
+        brief_retries(debug=debug)
+        with telling_the_cost(campaign, output):
+            reports, broken = asyncio.run(
+                _annotate(campaign, models, output, only_estimate=estimate)
+            )
         if estimate:
             return
         _summary(reports, broken, output)
@@ -153,6 +181,7 @@ async def _annotate(
 ) -> tuple[list[Report], list[TraceError]]:
     """The reports, and the errors of files that cannot be read."""
     from rolecraft.errors import TraceError
+    from rolecraft.failure_taxonomy.judging.campaign import NOT_LOOKED
 
     reports: list[Report] = []
     broken: list[TraceError] = []
@@ -170,13 +199,28 @@ async def _annotate(
                     continue
                 reports.append(report)
                 output.result(report.to_dict())
-                if not output.json and campaign.out is None:
+                if campaign.out is not None:
+                    output.note(_in_a_line(report))
+                elif not output.json:
                     failures_table(report, output)
                 for problem in [*report.warnings, *report.problems]:
-                    output.warn(problem)
+                    if not problem.startswith(NOT_LOOKED):  # told once for all, at the end
+                        output.warn(_with_name(report.trace, problem))
     finally:
         await models.aclose()
     return reports, broken
+
+
+def _in_a_line(report: Report) -> str:
+    """What was found in a trace, where its labels go to a file."""
+    found = dict.fromkeys(finding.mode for finding in report.present)
+    if not report.judged:
+        return f"{report.trace}: nothing could be judged"
+    return f"{report.trace}: {', '.join(found) or 'no failure found'}"
+
+
+def _with_name(trace: str, problem: str) -> str:
+    return problem if Path(trace).name in problem else f"{trace}: {problem}"
 
 
 async def _estimate(campaign: Campaign, output: Output, *, only: bool) -> None:
@@ -213,7 +257,7 @@ def _summary(reports: list[Report], broken: list[TraceError], output: Output) ->
         output.table(title, head, rows, numeric=2)
         output.say(coverage(reports))
         for reason in left_open(reports):
-            output.say(reason, style="dim")
+            output.say(in_words_of_commands(reason), style="dim")
         say_remedies(counts(reports), output)
     if broken:
         output.say(f"{len(broken)} could not be read (see above).", style="yellow")

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._campaigns import OutFile, check_out, check_paths, told
+from rolecraft.cli._campaigns import OutFile, check_out, check_paths, telling_the_cost, told
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._judges import (
     PANEL,
+    BaseUrl,
     Cache,
+    Calls,
     Concurrency,
     Format,
+    MaxTokens,
     NoCache,
     Redact,
     RedactPattern,
     SeesOutcome,
+    Tokens,
     Usd,
     asker_of,
     cache_folder,
@@ -27,6 +31,8 @@ from rolecraft.cli._judges import (
 from rolecraft.cli._models import Models
 from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
+from rolecraft.cli._retries import brief_retries
+from rolecraft.cli._wording import in_words_of_commands
 
 if TYPE_CHECKING:
     from rolecraft.failure_taxonomy.attribution import Attribution
@@ -53,6 +59,10 @@ def blame(
     no_cache: NoCache = False,
     sees_outcome: SeesOutcome = False,
     usd: Usd = None,
+    calls: Calls = None,
+    tokens: Tokens = None,
+    max_tokens: MaxTokens = None,
+    base_url: BaseUrl = None,
     redact: Redact = False,
     redact_pattern: RedactPattern = None,
     concurrency: Concurrency = 8,
@@ -72,13 +82,21 @@ def blame(
         answers = cache_folder(cache, out, off=no_cache)
         check_out(out, paths)
         _check_strategy(strategy)
-        models = Models(judge, option="--judge")
+        models = Models(judge, option="--judge", base_url=base_url)
         models.check_keys()
 
         from rolecraft.failure_taxonomy.attribution import Attributor
         from rolecraft.failure_taxonomy.attribution.blaming import Blaming
 
-        asker = asker_of(models.everyone, answers, usd, concurrency=concurrency)
+        asker = asker_of(
+            models.everyone,
+            answers,
+            usd=usd,
+            calls=calls,
+            tokens=tokens,
+            max_tokens=max_tokens,
+            concurrency=concurrency,
+        )
         assert asker is not None  # --judge is required
         attributor = Attributor(
             asker.model,
@@ -90,11 +108,16 @@ def blame(
         campaign = Blaming(
             paths, attributor=attributor, out=out, format=format, concurrency=concurrency
         )
-        found, broken = asyncio.run(_blame(campaign, models, output))
+        brief_retries(debug=debug)
+        with telling_the_cost(campaign, output):
+            found, broken = asyncio.run(_blame(campaign, models, output))
         _summary(found, output)
         if broken:
             output.say(f"{broken} could not be read (see above).", style="yellow")
         unfinished = told(campaign, len(found), output)
+        if found and all(result.why for result in found):
+            output.warn("No answer could be used.")
+            unfinished = True
         if broken or unfinished:
             raise typer.Exit(ExitCode.INCOMPLETE if found or unfinished else ExitCode.ERROR)
 
@@ -125,7 +148,7 @@ async def _blame(
                     continue
                 found.append(result)
                 output.result(result.to_dict())
-                output.say(str(result))
+                output.say(in_words_of_commands(str(result)))
     finally:
         await models.aclose()
     return found, broken

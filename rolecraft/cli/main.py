@@ -11,11 +11,11 @@ import traceback
 from typing import Annotated, Any
 
 import typer
-from loguru import logger
 from typer.core import TyperGroup
 
 from rolecraft.cli._exits import EXIT_CODES, ExitCode, of_error
 from rolecraft.cli._options import DEBUG, Debug
+from rolecraft.cli._retries import log_to_stderr
 from rolecraft.cli._wording import in_words_of_commands
 from rolecraft.cli.agreement import agreement
 from rolecraft.cli.annotate import annotate
@@ -128,5 +128,5 @@ def options(
 
 def main() -> None:
     """The entry point of the `rolecraft` command."""
-    logger.enable("rolecraft")  # a program of its own, unlike the library
+    log_to_stderr()
     app()

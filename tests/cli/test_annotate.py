@@ -237,7 +237,7 @@ def test_options_about_a_judge_are_refused_in_words(cli, failed, tmp_path, monke
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     judge = ("--judge", "openai/gpt-4o-mini")
     for options, said in [
-        (("--grouping", "stage"), "`grouping` is one of ('all', 'category', 'mode')"),
+        (("--grouping", "stage"), "write `all` or `category` or `mode`"),
         (("--samples", "3", "--agree", "0.5"), "more than half have to agree"),
         (("--agreement", tmp_path / "nothing.json"), "cannot be read"),
         (("--variant", "many-shot"), "write `zero-shot` or `few-shot`"),
