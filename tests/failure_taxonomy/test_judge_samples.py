@@ -204,11 +204,16 @@ async def test_samples_are_asked_at_the_same_time(talk: Trajectory) -> None:
 
 
 async def test_the_error_of_one_sample_stops_the_others(talk: Trajectory) -> None:
-    ended: list[str] = []
+    asked, ended = [], []
+    all_here = asyncio.Event()
 
     async def reply(call: ModelCall) -> str:
-        if not ended:
-            ended.append("failed")
+        asked.append(call)
+        first = len(asked) == 1
+        if len(asked) == 3:
+            all_here.set()
+        if first:
+            await asyncio.wait_for(all_here.wait(), 10)
             raise KeyError("a bug in a model")
         try:
             await asyncio.sleep(60)

@@ -105,7 +105,9 @@ class Attributor:
         if self.redaction is not None:
             redacted = await asyncio.to_thread(self.redaction.apply, view)
             view, found.redacted = redacted.view, redacted.counts
-        case = Case(view, self.asker, sees_outcome=self.sees_outcome, seed=self.seed)
+        case = await asyncio.to_thread(
+            Case, view, self.asker, sees_outcome=self.sees_outcome, seed=self.seed
+        )
         if not case.steps:
             found.problems.append("nobody of a team does anything in it")
             return found

@@ -7,6 +7,7 @@ for a number, a refusal, an unknown role) is nothing, and never step 0.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -69,19 +70,24 @@ class Case:
         self, question: str, form: str, events: Iterable[Event | Piece], *, key: str
     ) -> dict[str, Any]:
         """The answer to a question, with the marker and `key` in it. Raises `NoAnswer`."""
-        pieces = [*self.preamble, *(e if isinstance(e, Piece) else whole(e) for e in events)]
-        text = "\n".join(f"{piece.head}\n{piece.text}" for piece in pieces)
-        marker = make_marker(text, self.seed)
+        marker, record = await asyncio.to_thread(self._fenced, list(events))
         conversation = self.asker.open(
             system=SYSTEM.format(question=question, form=form, marker=marker),
             seed=self.seed,
             trace=self.view.trajectory.id,
         )
         try:
-            completion = await conversation.ask(Message(fence(pieces, marker)))
+            completion = await conversation.ask(Message(record))
         except (ModelUnavailable, BadModelResponse) as error:
             raise NoAnswer(f"the model gave no answer: {error}") from error
         return the_object(completion, marker, key=key)
+
+    def _fenced(self, events: Iterable[Event | Piece]) -> tuple[str, str]:
+        """The marker, and what is shown of the record behind it."""
+        pieces = [*self.preamble, *(e if isinstance(e, Piece) else whole(e) for e in events)]
+        text = "\n".join(f"{piece.head}\n{piece.text}" for piece in pieces)
+        marker = make_marker(text, self.seed)
+        return marker, fence(pieces, marker)
 
     def step(self, number: Any, among: Sequence[Event] | None = None) -> Event:
         """The step with this number. Raises `NoAnswer` for anything but the number of one."""

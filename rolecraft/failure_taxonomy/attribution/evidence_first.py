@@ -10,6 +10,7 @@ Without an answer that can be used, the earliest candidate stands: it is evidenc
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,7 +38,7 @@ async def evidence_first(
 ) -> None:
     """One call: choose among the findings from which the run did not recover, or name another."""
     candidates = _candidates(findings, case)
-    pieces = extract(case, candidates)
+    pieces = await asyncio.to_thread(extract, case, candidates)
     shown = {piece.event.seq: piece for piece in pieces if piece.event is not None}
     listed = [
         Piece(f"candidate {number}", _told(finding), None)

@@ -8,6 +8,7 @@ notes, and asked again once it has an answer.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from rolecraft.failure_taxonomy.modes import Mode
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import Piece, Window
 from rolecraft.messages import Message
+from rolecraft.models.base import Completion
 from rolecraft.trajectories.events import Event, Usage
 
 _NOT_YET = "this part was not asked about: there was no answer about the part before it"
@@ -122,11 +124,7 @@ class Reader:
     async def _window(self, number: int, window: Window, digest: str) -> Answer:
         """One call: the answer with its evidence checked."""
         asked = [mode.id for mode in self.modes]
-        parts = len(self.record.windows)
-        pieces = window.pieces if not digest else (Piece(NOTES, digest), *window.pieces)
-        marker = make_marker("\n".join(f"{p.head}\n{p.text}" for p in pieces), self.record.seed)
-        system = write_system(self.modes, marker=marker, shots=self.shots, parts=parts)
-        question = write_record(self.modes, pieces, marker=marker, part=number, parts=parts)
+        marker, system, question = await asyncio.to_thread(self._asked, number, window, digest)
         conversation = self.asker.open(
             system=system, seed=self.seed, trace=self.record.view.trajectory.id
         )
@@ -141,6 +139,19 @@ class Reader:
                 error.args = (f"{error}{hint}",)
             raise
         self.reading.usage = self.reading.usage + completion.usage
+        return await asyncio.to_thread(self._answer, completion, window, marker)
+
+    def _asked(self, number: int, window: Window, digest: str) -> tuple[str, str, str]:
+        """The marker, the system message and the question about a window."""
+        parts = len(self.record.windows)
+        pieces = window.pieces if not digest else (Piece(NOTES, digest), *window.pieces)
+        marker = make_marker("\n".join(f"{p.head}\n{p.text}" for p in pieces), self.record.seed)
+        system = write_system(self.modes, marker=marker, shots=self.shots, parts=parts)
+        question = write_record(self.modes, pieces, marker=marker, part=number, parts=parts)
+        return marker, system, question
+
+    def _answer(self, completion: Completion, window: Window, marker: str) -> Answer:
+        asked = [mode.id for mode in self.modes]
         answer = read_answer(completion, marker=marker, asked=asked, source=self.source)
         if answer.usable:
             self.reading.covered += window.covers * answer.answered / len(asked)
@@ -182,7 +193,7 @@ class Reader:
             )
         if answer.diagnosis:
             self.reading.diagnoses.append(answer.diagnosis)
-        self._check(answer, search.shown)
+        await asyncio.to_thread(self._check, answer, search.shown)
         for mode, found in answer.rows.items():
             self.reading.rows[mode] = with_search(
                 mode, self.reading.rows[mode], found, complete=complete

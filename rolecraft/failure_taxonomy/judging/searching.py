@@ -8,6 +8,7 @@ and what tools bring up stands in the same fence as a record.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -97,7 +98,7 @@ class Search:
         self.usage = Usage(calls=0)
         self.fault = ""
         """Why nothing was searched."""
-        self._texts = {seq: quotable(event) for seq, event in record.events.items()}
+        self._texts: dict[int, str] = {}
         self._left = TEXT
         self._marker = ""
 
@@ -106,9 +107,7 @@ class Search:
         asked = [mode.id for mode in self.modes]
         about = [Piece(NOTES, digest), Piece("claims made from single parts", self._told(claims))]
         pieces = [*self.record.preamble, *(piece for piece in about if piece.text)]
-        everything = [*(f"{p.head}\n{p.text}" for p in pieces), *self._texts.values()]
-        everything += map(head_of, self.record.events.values())
-        self._marker = make_marker("\n".join(everything), self.record.seed)
+        await asyncio.to_thread(self._prepare, pieces)
         conversation = self.asker.open(
             system=write_system(self.modes, marker=self._marker, shots=shots, tools=True),
             seed=self.seed,
@@ -128,7 +127,8 @@ class Search:
             if not completion.tool_calls:
                 break
             looked = True
-            new = [self._result(call) for call in completion.tool_calls]
+            calls = completion.tool_calls
+            new = await asyncio.to_thread(lambda calls: [*map(self._result, calls)], calls)
             if left == 1:
                 new.append(Message("That was the last call. Answer now, in the form described."))
         if not looked:
@@ -137,6 +137,13 @@ class Search:
         if not answer.usable:
             self.fault = next(row for row in answer.rows.values() if isinstance(row, str))
         return answer
+
+    def _prepare(self, pieces: Sequence[Piece]) -> None:
+        """Read the whole trace, for tools and for a marker that nothing of it contains."""
+        self._texts = {seq: quotable(event) for seq, event in self.record.events.items()}
+        everything = [*(f"{p.head}\n{p.text}" for p in pieces), *self._texts.values()]
+        everything += map(head_of, self.record.events.values())
+        self._marker = make_marker("\n".join(everything), self.record.seed)
 
     def _none(self, reason: str) -> Answer:
         self.fault = reason
