@@ -262,7 +262,9 @@ class Session:
         self._hold = hold
         try:
             call = model._complete(self, tools, sampling)
-            completion = await budget.in_time(hold, call, model, role=self.role, note=self._note)
+            if budget.limits_seconds:
+                call = budget.in_time(hold, call, model, role=self.role, note=self._note)
+            completion = await call
         except BaseException as error:
             if isinstance(error, ModelError) and error.usage is not None:
                 budget.settle(hold, error.usage)

@@ -46,6 +46,7 @@ Answer = TypeVar("Answer")
 _ROUNDING_USD = 1e-9
 
 
+_NO_TIME = nullcontext()
 _NOTHING = Usage(calls=0, usd=0.0)
 """Never changed: sums are new objects."""
 
@@ -308,7 +309,7 @@ class Budget:
 
     async def _take(self, model: Model, hold: Hold, role: str, note: Note | None) -> None:
         """Add `hold` to what is held, once there is room and time."""
-        with self.running() if self.limits_seconds else nullcontext():
+        with self.running() if self.limits_seconds else _NO_TIME:
             while not await self._ready(model, hold, role, note):
                 pass
         for budget in self._chain:
@@ -380,12 +381,12 @@ class Budget:
 
     def _passed_by(self, model: Model, role: str) -> Crossed | None:
         """The limit that what is spent has passed."""
-        limits, spent, doing = self.limits, self.spent, _call_of(model)
+        limits, spent = self.limits, self.spent
         if limits.usd is not None and (spent.usd or 0.0) > limits.usd + _ROUNDING_USD:
-            return self._crossed("usd", spent.usd or 0.0, doing, role, when="after")
+            return self._crossed("usd", spent.usd or 0.0, _call_of(model), role, when="after")
         tokens = spent.prompt_tokens + spent.completion_tokens
         if limits.tokens is not None and tokens > limits.tokens:
-            return self._crossed("tokens", tokens, doing, role, when="after")
+            return self._crossed("tokens", tokens, _call_of(model), role, when="after")
         return None
 
     def _out_of_time(self, role: str, doing: str, *, when: When = "before") -> Crossed | None:
