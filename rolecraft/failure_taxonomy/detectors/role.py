@@ -111,6 +111,7 @@ def _foreign_deeds(view: TraceView) -> Iterator[Crossed]:
     """Actions and tools of another role's set."""
     for kind, field, listed in (("action", "action", "actions"), ("tool_call", "tool", "tools")):
         own: dict[str, set[str]] = {}
+        owner: dict[str, str] | None = None  # of each name the first role that has it
         for role in view.described:
             if role.get("name") and isinstance(role.get(listed), (list, tuple)):
                 own.setdefault(str(role["name"]), set()).update(map(_name, role[listed]))
@@ -118,15 +119,19 @@ def _foreign_deeds(view: TraceView) -> Iterator[Crossed]:
             if event.kind == "hire" and isinstance(event.data.get(listed), list):
                 names = set(map(_name, event.data[listed]))
                 own.setdefault(str(event.data.get("name") or event.role), set()).update(names)
+                owner = None
             elif event.kind == "action_swap" and kind == "action":
                 swapped = event.data.get("actions")
                 if event.role in own and isinstance(swapped, list):
                     own[event.role].update(map(str, swapped))
+                    owner = None
             elif event.kind == kind and own.get(event.role):
                 name = str(event.data.get(field))
                 if name in own[event.role]:
                     continue
-                whose = next((role for role, names in own.items() if name in names), None)
+                if owner is None:
+                    owner = {name: role for role in reversed(own) for name in own[role]}
+                whose = owner.get(name)
                 if whose is not None:
                     reason = f"`{name}` is in the {listed} of `{whose}` and not of `{event.role}`"
                     yield Crossed(event, reason)
@@ -183,7 +188,10 @@ def _forbidden_code(view: TraceView) -> Iterator[Crossed]:
 
 def _work_of_others(view: TraceView) -> Iterator[Crossed]:
     """Code of a role that plans or checks, which a builder later hands in."""
-    does = {name: _kind_of(view, name) for name in view.team}
+    profiles: dict[str, list[str]] = {}
+    for role in view.described:
+        profiles.setdefault(str(role.get("name")), []).append(str(role.get("profile") or ""))
+    does = {name: _kind_of(name, *profiles.get(name, ())) for name in view.team}
     if "other" not in does.values():
         return
     for event, text, _, origin in _code(view, shortest=LONG_BLOCK):
@@ -194,11 +202,8 @@ def _work_of_others(view: TraceView) -> Iterator[Crossed]:
             yield Crossed(origin, reason, (event,))
 
 
-def _kind_of(view: TraceView, name: str) -> str:
-    words = words_of(name)
-    for role in view.described:
-        if role.get("name") == name:
-            words += words_of(str(role.get("profile") or ""))
+def _kind_of(name: str, *profiles: str) -> str:
+    words = [word for text in (name, *profiles) for word in words_of(text)]
     if any(map(_BUILDS.match, words)):
         return "builds"
     other = any(map(_PLANS.match, words)) or any(map(sounds_like_check, words))
@@ -216,9 +221,11 @@ def _code(
     first: dict[str, Event] = {}
     task = task_of(view.about)
     for event in view.events:
-        if event.kind != "message" or "```" not in event.content or event.content == task:
+        if event.kind != "message" or event.content == task:
             continue
         for text in blocks(event.content):
+            if text.count("\n") < shortest:
+                continue
             lines = [stripped for line in text.split("\n")[1:] if (stripped := line.strip())]
             telling = [line for line in lines if len(line) >= _LINE] if shortest > 3 else lines
             if len(telling) < shortest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from rolecraft.failure_taxonomy.detectors import RoleSpec
 from rolecraft.failure_taxonomy.planting import Note, Score, Script, Swap, Turn, Use
+from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.trajectories import Event, Trajectory
 
 
@@ -343,3 +345,25 @@ async def test_where_a_model_speaks_only_its_own_words_count() -> None:
     script = Script([Turn("ada", does=[said], says=minutes), Turn("ben", says="Yes.")])
     (finding,) = RoleSpec().judge(await script.play())
     assert finding.verdict == "unknown"
+
+
+def acts(event: int, roles: int) -> Event:
+    made = Event("action", role=f"r{event % roles}", data={"action": f"A{event}"}, time=event)
+    made.seq = event
+    return made
+
+
+@pytest.mark.parametrize("profile", ["plans", "is a reviewer"])
+def test_many_described_roles_take_time_in_proportion_to_their_number(profile: str) -> None:
+    """Each with actions of its own, none of them the one that it takes."""
+
+    def per_role(count: int) -> float:
+        roles = [{"name": f"r{n}", "profile": profile, "actions": [f"B{n}"]} for n in range(count)]
+        trajectory = Trajectory("t", {"roles": roles}, [acts(n, count) for n in range(count)])
+        begun = time.process_time()
+        RoleSpec().judge(TraceView(trajectory))
+        return (time.process_time() - begun) / count
+
+    per_role(10)
+    small = min(per_role(500) for _ in range(3))
+    assert min(per_role(8_000) for _ in range(2)) < 5 * small
