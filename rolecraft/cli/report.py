@@ -87,14 +87,15 @@ def report(
 
 def _show(found: Distribution, output: Output) -> None:
     from rolecraft.failure_taxonomy.codes import MAST_V3
-    from rolecraft.viewer.failures import judged_sentence
+    from rolecraft.viewer.failures import ADDED, judged_sentence
+    from rolecraft.viewer.failures_charts import share_of
 
     output.say(judged_sentence(found))
     rows = [
         [
             MAST_V3.code(mode),
             mode,
-            f"{count.present} of {count.judged}" if count.judged else "not judged",
+            share_of(count) or "not judged",
             "" if count.rate is None or count.one_sided else percent(count.rate),
             percent(count.found) if count.judged else "",
             percent(count.unknown_share),
@@ -105,6 +106,8 @@ def _show(found: Distribution, output: Output) -> None:
     output.table(
         title, ["code", "mode", "present", "rate", "found", "unknown"], rows, numeric=3, whole=2
     )
+    if any(count.added for count in found.whole.modes.values()):
+        output.say(ADDED, style="dim")
     one_sided = [mode for mode, count in found.whole.modes.items() if count.one_sided]
     if one_sided:
         output.say(

@@ -2,7 +2,9 @@
 together.
 
 Invariant: a share is always of the traces in which the mode was decided, and how many were not is
-kept beside it: nothing that nobody judged counts as absent.
+kept beside it: nothing that nobody judged counts as absent. Where some annotators decide a mode and
+others only ever find it, the finds of the latter enter no share: they say nothing of the traces in
+which there was nothing to find. How many they are is kept beside it too.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ class Count:
     absent: int = 0
     unknown: int = 0
     """Asked about without an answer, or not asked about."""
+    added: int = 0
+    """Of those present, how many were found by annotators that never deny it, though others do."""
 
     @property
     def judged(self) -> int:
@@ -37,7 +41,13 @@ class Count:
     @property
     def rate(self) -> float | None:
         """Share of the traces in which it was decided; None if it was in none."""
-        return self.present / self.judged if self.judged else None
+        present, judged = self.decided
+        return present / judged if judged else None
+
+    @property
+    def decided(self) -> tuple[int, int]:
+        """In how many traces it is present, of how many: by those who can also deny it."""
+        return self.present - self.added, self.judged - self.added
 
     @property
     def found(self) -> float:
@@ -61,6 +71,7 @@ class Count:
             "present": self.present,
             "absent": self.absent,
             "unknown": self.unknown,
+            "added": self.added,
             "rate": self.rate,
             "found": self.found,
         }
@@ -165,9 +176,10 @@ def distribution(traces: Sequence[LabelledTrace], *, by: str = "system") -> Dist
             name = source[1] or who
             sources[name] = sources.get(name, 0) + 1
     labels = [trace.labels for trace in traces]
+    finders = only_finding(labels)
     return Distribution(
-        _group("all", labels),
-        [_group(name, rows) for name, rows in sorted(groups.items(), key=_largest)],
+        _group("all", labels, finders),
+        [_group(name, rows, finders) for name, rows in sorted(groups.items(), key=_largest)],
         by,
         judges,
         dict(sorted(sources.items(), key=lambda pair: -pair[1])),
@@ -176,21 +188,52 @@ def distribution(traces: Sequence[LabelledTrace], *, by: str = "system") -> Dist
     )
 
 
+def only_finding(labels: Sequence[Labels]) -> frozenset[tuple[str, str]]:
+    """Annotators, each with a mode that they find and never deny, while another one decides it.
+
+    Detectors count as such if they never deny it, anybody else if they also left it open.
+    """
+    counts: dict[tuple[str, str], Count] = {}
+    rules: dict[tuple[str, str], bool] = {}
+    for row in labels:
+        for mode in MODES:
+            key = row.annotator, mode
+            _add(counts.setdefault(key, Count()), row.verdict(mode))
+        for finding in row.findings:
+            if finding.verdict == "present":
+                key = row.annotator, finding.mode
+                by_rule = finding.source.startswith("detector.")
+                rules[key] = rules.get(key, True) and by_rule
+    finders = {
+        key
+        for key, count in counts.items()
+        if count.present and not count.absent and (count.unknown or rules[key])
+    }
+    decided = {key[1] for key, count in counts.items() if count.judged and key not in finders}
+    return frozenset(key for key in finders if key[1] in decided)
+
+
+def _add(count: Count, verdict: str | None) -> None:
+    match verdict:
+        case "present":
+            count.present += 1
+        case "absent":
+            count.absent += 1
+        case _:
+            count.unknown += 1
+
+
 def _largest(pair: tuple[str, list[Labels]]) -> tuple[int, str]:
     return -len(pair[1]), pair[0]
 
 
-def _group(name: str, labels: Sequence[Labels]) -> Group:
+def _group(name: str, labels: Sequence[Labels], finders: frozenset[tuple[str, str]]) -> Group:
     counts = {mode: Count() for mode in MODES}
     for row in labels:
         for mode, count in counts.items():
-            match row.verdict(mode):
-                case "present":
-                    count.present += 1
-                case "absent":
-                    count.absent += 1
-                case _:
-                    count.unknown += 1
+            verdict = row.verdict(mode)
+            _add(count, verdict)
+            count.added += verdict == "present" and (row.annotator, mode) in finders
     return Group(name, len(labels), counts)
 
 

@@ -13,7 +13,7 @@ from rolecraft.failure_taxonomy.distribution import Distribution
 from rolecraft.failure_taxonomy.distribution_input import UNSTATED
 from rolecraft.failure_taxonomy.modes import MODES, Category
 from rolecraft.failure_taxonomy.remedies import CATEGORIES, remedy_for
-from rolecraft.viewer.failures_charts import groups, heat, stages
+from rolecraft.viewer.failures_charts import groups, heat, share_of, stages
 from rolecraft.viewer.markup import Markup, element, join, table
 from rolecraft.viewer.page import page
 from rolecraft.viewer.reading import count, percent
@@ -29,6 +29,7 @@ def failures_page(
         _facts(found),
         *(element("p", note, class_="quiet") for note in notes),
         *_modes(found),
+        _definitions(found),
         *_stages(found),
         *_groups(found),
         *_correlations(found),
@@ -54,6 +55,12 @@ def judged_sentence(found: Distribution) -> str:
     )
 
 
+ADDED = (
+    "+n: found n times more by annotators that never deny it; that says nothing of the other "
+    "traces, so it is in no rate."
+)
+
+
 def _facts(found: Distribution) -> Markup:
     whole = found.whole
     per_trace = whole.failures / whole.traces if whole.traces else 0.0
@@ -76,9 +83,15 @@ def _modes(found: Distribution) -> list[Markup]:
         share = found.whole.share(mode)
         rows.append(
             [
-                join([element("strong", MODES[mode].name), element("br"), element("code", mode)]),
+                element(
+                    "span",
+                    element("strong", MODES[mode].name),
+                    element("br"),
+                    element("code", mode),
+                    title=MODES[mode].definition,
+                ),
                 MAST_V3.code(mode),
-                f"{counted.present} of {counted.judged}" if counted.judged else "-",
+                share_of(counted) or "-",
                 rate,
                 percent(counted.found) if counted.judged else "-",
                 f"{share:.1%}" if share is not None and counted.judged else "-",
@@ -96,8 +109,29 @@ def _modes(found: Distribution) -> list[Markup]:
             "there is no rate. Unknown: share of the traces in which nobody decided it.",
         ),
         table(head, rows, numeric=1),
+        element("p", ADDED, class_="quiet")
+        if any(c.added for c in found.whole.modes.values())
+        else Markup(""),
         element("p", f"Verdicts by: {sources or 'nobody'}.", class_="quiet"),
     ]
+
+
+def _definitions(found: Distribution) -> Markup:
+    """What each mode means, your own ones too: a table of names says it to nobody else."""
+    rows = [
+        [
+            join([element("strong", mode.name), element("br"), element("code", mode.id)]),
+            mode.definition,
+            mode.positive,
+            mode.near_miss,
+        ]
+        for mode in (MODES[each] for each in found.whole.modes)
+    ]
+    return element(
+        "details",
+        element("summary", f"What the {count(len(rows), 'mode')} mean"),
+        table(["mode", "definition", "an example", "looks like it and is none"], rows),
+    )
 
 
 def _stages(found: Distribution) -> list[Markup]:
@@ -122,12 +156,7 @@ def _groups(found: Distribution) -> list[Markup]:
     rows = [
         [
             element("code", mode),
-            *(
-                "-"
-                if group.modes[mode].rate is None
-                else f"{group.modes[mode].present} of {group.modes[mode].judged}"
-                for group in found.groups
-            ),
+            *(share_of(group.modes[mode]) or "-" for group in found.groups),
         ]
         for mode in found.whole.modes
     ]

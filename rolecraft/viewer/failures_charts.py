@@ -6,7 +6,7 @@ system, its two correlation matrices. What was not judged has a look of its own,
 
 from __future__ import annotations
 
-from rolecraft.failure_taxonomy.distribution import Correlation, Distribution, Group
+from rolecraft.failure_taxonomy.distribution import Correlation, Count, Distribution, Group
 from rolecraft.failure_taxonomy.modes import MODES, Category, Stage
 from rolecraft.viewer.markup import Markup, element
 from rolecraft.viewer.reading import percent
@@ -38,6 +38,13 @@ def key(group: Group) -> Markup:
     )
 
 
+def share_of(counted: Count) -> str:
+    """`1 of 40`, with `+4` for what others added who only find; empty where nobody decided."""
+    present, judged = counted.decided
+    share = f"{present} of {judged}" if judged else ""
+    return f"{share} +{counted.added}".strip() if counted.added else share
+
+
 def stages(group: Group) -> Markup:
     """Each mode as a bar over the stages in which it can arise, with its share of all failures."""
     top, width = 30, (_WIDTH - _NAME) / len(Stage)
@@ -63,7 +70,7 @@ def stages(group: Group) -> Markup:
             said = f"{share:.1%}" if share else "0"
         else:
             look, said = "stage unjudged", "not judged"
-        said = f"{said} · {count.present} of {count.judged}" if count.judged else said
+        said = f"{said} · {share_of(count)}" if count.judged else said
         drawn.append(
             element(
                 "rect",

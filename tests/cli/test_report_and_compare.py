@@ -45,10 +45,26 @@ def test_a_report_as_json_has_all_counts(cli, make):
     (line,) = cli("report", make("runs", "++-?"), "--json", "--by", "annotator").lines
     assert line["traces"] == 4
     assert line["judged_by"] == {"judge:x": 4}
-    counts = {"present": 2, "absent": 1, "unknown": 1, "rate": 2 / 3, "found": 0.5}
+    counts = {"present": 2, "absent": 1, "unknown": 1, "added": 0, "rate": 2 / 3, "found": 0.5}
     assert line["modes"]["repetition"] == counts
     assert line["groups"]["judge:x"]["modes"]["repetition"] == counts
     assert line["modes"]["reset"]["rate"] is None
+
+
+def test_what_only_finders_add_is_in_no_rate_and_is_said(cli, make, tmp_path):
+    """People denied it 40 times, a detector that cannot deny found it 4 times: not 9 %."""
+    gold, rules = make("gold", "-" * 40, annotator="gold"), make("rules", "++++????", "detectors")
+    result = cli("report", gold, rules, "--out", tmp_path / "r.html", "--by", "annotator")
+    text = " ".join(result.out.split())
+    assert "0 of 40 +4 0%" in text
+    assert "found n times more by annotators that never deny it" in text
+    page = (tmp_path / "r.html").read_text()
+    assert "0 of 40 +4" in page
+    assert "4 of 44" not in page
+    assert "4 of 44" not in text
+    (line,) = cli("report", gold, rules, "--json").lines
+    assert line["modes"]["repetition"]["added"] == 4
+    assert line["modes"]["repetition"]["rate"] == 0
 
 
 def test_a_grouping_that_there_is_not_is_one_line(cli, make):

@@ -46,6 +46,34 @@ def test_a_share_is_of_the_traces_in_which_it_was_decided() -> None:
     assert found.whole.unknown_share == pytest.approx((14 * 4 - 3) / (14 * 4))
 
 
+def test_finds_of_annotators_that_never_deny_enter_no_share() -> None:
+    rows = [
+        LabelledTrace(labels("0", "repetition-", annotator="gold")),
+        LabelledTrace(labels("1", "repetition+", annotator="gold")),
+        *(LabelledTrace(labels(str(n), "repetition+", annotator="rules")) for n in (2, 3)),
+        LabelledTrace(labels("4", "repetition? reset+", annotator="rules")),
+    ]
+    found = distribution(rows)
+    count = found.whole.modes["repetition"]
+    assert (count.present, count.added, count.decided, count.rate) == (3, 2, (1, 2), 0.5)
+    assert found.whole.failures == 4  # they are failures all the same
+    # Nobody decides this one, so there is no rate that it could be in.
+    reset = found.whole.modes["reset"]
+    assert (reset.added, reset.one_sided) == (0, True)
+    # A judge that answered about every trace could have denied it.
+    judged = [LabelledTrace(labels("5", "repetition+", annotator="judge:y")), *rows[:2]]
+    assert distribution(judged).whole.modes["repetition"].added == 0
+
+
+def test_what_detectors_alone_found_in_all_their_traces_is_added_too() -> None:
+    found = FailureFinding("repetition", "present", source="detector.repetition")
+    rows = [
+        LabelledTrace(labels("0", "repetition-", annotator="gold")),
+        LabelledTrace(Labels(trace="1", annotator="rolecraft detectors", findings=(found,))),
+    ]
+    assert distribution(rows).whole.modes["repetition"].decided == (0, 1)
+
+
 def test_groups_stages_and_categories_are_counted() -> None:
     rows = [
         *traces("repetition+ reset+", "verification.weak+", system="AG2"),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 
 from rolecraft.failure_taxonomy.distribution import distribution
 from rolecraft.failure_taxonomy.distribution_input import LabelledTrace
 from rolecraft.failure_taxonomy.labels import Labels
+from rolecraft.failure_taxonomy.modes import MODES
+from rolecraft.failure_taxonomy.own_modes import register_mode
 from rolecraft.trajectories import FailureFinding
 from rolecraft.viewer.failures import failures_page
+from rolecraft.viewer.markup import escape
 
 EVIL = "<script>alert(1)</script>"
 
@@ -92,3 +96,20 @@ def test_names_are_shown_as_text_and_nothing_comes_from_outside() -> None:
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "https://" not in page
     assert "src=" not in page
+
+
+def test_the_page_says_what_every_mode_means_own_ones_too() -> None:
+    """Who gets the page by mail has no documentation beside it."""
+    own = replace(
+        MODES["repetition"], id="shop.haggling", name="Haggling", definition="It <haggles>."
+    )
+    before = dict(MODES)
+    register_mode(own)
+    try:
+        page = failures_page(distribution(MANY))
+    finally:
+        MODES.clear()
+        MODES.update(before)
+    assert "What the 15 modes mean" in page
+    assert page.count("It &lt;haggles&gt;.") == 2  # where it is named, and in the list
+    assert all(escape(mode.definition) in page for mode in before.values())
