@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rolecraft.cli._exits import CommandLineError
+
+if TYPE_CHECKING:
+    from rolecraft.failure_taxonomy import Detector
 
 DEBUG = "rolecraft.debug"
 """Key in the context's `meta`: show tracebacks of Rolecraft's own errors."""
@@ -46,7 +51,9 @@ RoleModel = Annotated[
 
 
 def _load_modes(path: Path | None) -> Path | None:
-    if path is not None:
+    if path is not None and path.suffix == ".py":
+        own_rules(path)
+    elif path is not None:
         from rolecraft.errors import UsageError
         from rolecraft.failure_taxonomy import load_modes
 
@@ -57,13 +64,40 @@ def _load_modes(path: Path | None) -> Path | None:
     return path
 
 
+def own_rules(path: Path | None) -> list[Detector]:
+    """The detectors to look with: the `RULES` of a Python file of the user's, else the usual ones.
+
+    Raises `CommandLineError` for a file without them; what it raises itself is told as it is.
+    """
+    from rolecraft.failure_taxonomy import DETECTORS
+
+    if path is None or path.suffix != ".py":
+        return list(DETECTORS)
+    return list(_rules_in(path.resolve(), path))
+
+
+@cache  # a file of the user's runs once, not for the check of the option and again for the command
+def _rules_in(file: Path, path: Path) -> Sequence[Detector]:
+    from rolecraft.cli._target import load_file
+    from rolecraft.failure_taxonomy import Detector
+
+    rules = getattr(load_file(str(file)), "RULES", None)
+    if not isinstance(rules, (list, tuple)) or not all(isinstance(r, Detector) for r in rules):
+        raise CommandLineError(
+            f"`--modes {path}` has no `RULES`, a list of detectors: write `RULES = [*DETECTORS, "
+            f"FindTooLong()]`. Modes without detectors of their own are a TOML file."
+        )
+    return rules
+
+
 Modes = Annotated[
     Path | None,
     typer.Option(
         "--modes",
         metavar="FILE",
         callback=_load_modes,
-        help="TOML file with failure modes of your own, beside the 14.",
+        help="TOML file with failure modes of your own, beside the 14; or a Python file with their "
+        "detectors, `RULES`, with which `annotate` looks.",
     ),
 ]
 

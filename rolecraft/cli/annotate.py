@@ -40,7 +40,7 @@ from rolecraft.cli._judges import (
     shots_of,
 )
 from rolecraft.cli._models import Models
-from rolecraft.cli._options import Debug, Json, Mapping, Modes
+from rolecraft.cli._options import Debug, Json, Mapping, Modes, own_rules
 from rolecraft.cli._output import Output
 from rolecraft.cli._retries import brief_retries
 from rolecraft.cli._wording import in_words_of_commands
@@ -158,6 +158,7 @@ def annotate(
             judge=asked,
             out=out,
             format=format,
+            detectors=own_rules(modes),
             concurrency=concurrency,
         )
         check_out(out, paths)

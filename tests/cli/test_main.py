@@ -74,7 +74,7 @@ def test_annotating_without_a_judge_loads_no_model_library(team_file):
 
 def test_errors_are_one_line_on_stderr(process):
     result = process("show", "nowhere.jsonl")
-    assert result.code == ExitCode.ERROR
+    assert result.code == ExitCode.USAGE
     assert result.out == ""
     assert len(result.err.strip().splitlines()) == 1
     assert "nowhere.jsonl" in result.err
@@ -85,7 +85,7 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(process, where):
     arguments = ["show", "nowhere.jsonl"]
     arguments = ["--debug", *arguments] if where == "before" else [*arguments, "--debug"]
     result = process(*arguments)
-    assert result.code == ExitCode.ERROR
+    assert result.code == ExitCode.USAGE
     assert "Traceback" in result.err
     assert "TraceError" in result.err
 
