@@ -119,7 +119,7 @@ def may_change(code: str, role: str) -> bool:
     """
     small = code.lower()
     for before in small.split("(")[:-1]:
-        called = before[-60:].split()[-1:]
+        called = before[-60:].rsplit(None, 1)[-1:]
         if called and _is_changing(called[0]):
             return True
     if (">" in small or "open(" in small or has_any(small, _SHELL_HINTS)) and _SHELL.search(small):

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
-from rolecraft.failure_taxonomy.detectors.prose import own_words, sentences
+from rolecraft.failure_taxonomy.detectors.prose import own_words, sentences, without_code
 from rolecraft.failure_taxonomy.view import TraceView, has_any, sounds_like_reading, words_of
 from rolecraft.trajectories.events import Event, EventKind, FailureFinding
 
@@ -86,6 +86,8 @@ _FINISHED = (
     "ran successfully",
     "executed successfully",
 )
+_IN_FINISHED = (" by ", "without ", "successfully")
+"""One of these stands in each of `_FINISHED`."""
 _PRINTED = (
     "exitcode",
     "Traceback",
@@ -185,14 +187,15 @@ def _may_run(event: Event) -> bool:
 
 def _may_claim(text: str) -> bool:
     """False for most texts that claim nothing, in a fraction of the time."""
-    if "```" in text:
-        text = "\n".join(text.split("```")[::2])
+    text = without_code(text)
     lowered = text.lower()
-    if has_any(lowered, ("pass", "succeed", "green")) and has_any(lowered, ("test", " failed")):
+    tests = "test" in lowered
+    if (tests or " failed" in lowered) and has_any(lowered, ("pass", "succeed", "green")):
         return True
-    if has_any(lowered, ("ran ", "run ", "executed ", "tested ")) and _RAN.search(text):
+    ran = has_any(lowered, ("ran ", "run ", "executed ")) or (tests and "tested " in lowered)
+    if ran and _RAN.search(text):
         return True
-    return has_any(lowered, _FINISHED)
+    return has_any(lowered, _IN_FINISHED) and has_any(lowered, _FINISHED)
 
 
 def _reports(text: str) -> bool:

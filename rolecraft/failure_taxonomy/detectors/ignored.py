@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.detectors.base import Detector
-from rolecraft.failure_taxonomy.detectors.prose import blocks
+from rolecraft.failure_taxonomy.detectors.prose import code_in, without_code
 from rolecraft.failure_taxonomy.view import (
     OUTSIDE,
     TraceView,
@@ -113,7 +113,7 @@ class IgnoredInput(Detector):
 def _ignored(view: TraceView) -> Iterator[tuple[Comment, Event]]:
     """Comments, each with the event in which what it is about came back as it was."""
     made: dict[str, tuple[str, str]] = {}  # artifact: its content's hash, and who made it
-    code: dict[str, tuple[bytes, str]] = {}  # role: its last code, and the text around it
+    code: dict[str, str] = {}  # role: the text with its last code
     waiting: list[Comment] = []
     for at, event in enumerate(view.events):
         if event.kind == "artifact" and event.artifact is not None:
@@ -123,15 +123,16 @@ def _ignored(view: TraceView) -> Iterator[tuple[Comment, Event]]:
                     yield comment, event
             waiting = [c for c in waiting if c.thing != name]
             made[name] = sha, event.role
-        elif event.kind == "message" and "```" in event.content:
-            parts = [part.partition("\n")[2] for part in blocks(event.content)]
-            if sum(map(len, parts)) >= SHORTEST_BLOCK and event.role in view.team:
-                state = fingerprint(*parts)
-                for comment in [c for c in waiting if c.author == event.role]:
+        elif event.kind == "message" and event.role in view.team:
+            parts = code_in(event.content)
+            if sum(map(len, parts)) >= SHORTEST_BLOCK:
+                mine = [c for c in waiting if c.author == event.role]
+                state = fingerprint(*parts) if mine else b""
+                for comment in mine:
                     if comment.state == state and not _answered(view, comment, at):
                         yield comment, event
                 waiting = [c for c in waiting if c.author != event.role or isinstance(c.state, str)]
-                code[event.role] = state, event.content
+                code[event.role] = event.content
         if _is_comment(event):
             said = [c for c in _about(event, at, made, code) if c.author != event.role]
             again = {(event.role, c.thing) for c in said}
@@ -156,7 +157,7 @@ def _is_comment(event: Event) -> bool:
 
 
 def _about(
-    event: Event, at: int, made: dict[str, tuple[str, str]], code: dict[str, tuple[bytes, str]]
+    event: Event, at: int, made: dict[str, tuple[str, str]], code: dict[str, str]
 ) -> Iterator[Comment]:
     """What a comment is about: artifacts that it names, else code of which it names a part."""
     target = str(event.data.get("target")) if event.kind == "verify" else ""
@@ -172,9 +173,9 @@ def _about(
             yield Comment(at, event, name, sha, author)
     for name in dict.fromkeys(re.findall(r"`([^`\n]{3,80})`|\b([\w/]+\.\w{1,4})\b", event.content)):
         part = name[0] or name[1]
-        for author, (state, text) in code.items():
+        for author, text in code.items():
             if part in text and author != event.role:
-                yield Comment(at, event, part, state, author)
+                yield Comment(at, event, part, fingerprint(*code_in(text)), author)
                 return
 
 
@@ -200,7 +201,7 @@ def _answered(view: TraceView, comment: Comment, at: int) -> bool:
             continue
         if view.texts[later] in said_before:
             continue
-        prose = "\n".join(event.content.split("```")[::2])
+        prose = without_code(event.content)
         if len(prose.strip()) >= ANSWER or about & _telling(prose):
             return True
     return not over

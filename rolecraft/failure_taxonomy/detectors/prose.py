@@ -26,10 +26,19 @@ def blocks(text: str) -> list[str]:
     return text.split("```")[1::2] if "```" in text else []
 
 
+def code_in(text: str) -> list[str]:
+    """The fenced code of a text without the fences and their lines."""
+    return [block.partition("\n")[2] for block in blocks(text)]
+
+
+def without_code(text: str) -> str:
+    """The text without fenced code."""
+    return "\n".join(text.split("```")[::2]) if "```" in text else text
+
+
 def prose(text: str) -> str:
     """The text without fenced code and without what it quotes."""
-    if "```" in text:
-        text = "\n".join(text.split("```")[::2])
+    text = without_code(text)
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
     return _QUOTED.sub("…", text)

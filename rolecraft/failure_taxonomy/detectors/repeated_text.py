@@ -31,7 +31,8 @@ def repeated_text(trajectory: Trajectory | TraceView) -> list[Diagnostic]:
     view = TraceView.of(trajectory)
     said: dict[tuple[str, bytes], list[int]] = {}
     for at, event in enumerate(view.events):
-        if event.kind == "message" and len(event.content.strip()) >= SHORTEST:
+        again = view.texts[at] in view.said_again
+        if again and event.kind == "message" and len(event.content.strip()) >= SHORTEST:
             said.setdefault((event.role, view.texts[at]), []).append(at)
     return [
         Diagnostic(

@@ -155,6 +155,7 @@ class _News:
         self._learned: dict[str, list[int]] = {role: [] for role in view.team}
         self._starts: dict[str, list[int]] = {role: [] for role in view.team}
         self._heard: set[tuple[str, bytes]] = set()
+        """Who was told what, of what is said more than once."""
         self._resets = [sign.at for sign in uncaused_resets(view)]
         self._read_events(view)
         self._read_requests(view)
@@ -215,18 +216,20 @@ class _News:
             for role in receivers:
                 self._told[role].append(at)
             return
+        again = said in view.said_again
         if receivers is None:
-            if (ALL, said) not in self._heard:
+            if not again or (ALL, said) not in self._heard:
                 self._told_all.append(at)
                 if event.role in self._said_to_all:
                     self._said_to_all[event.role].append(at)
-            self._heard.add((ALL, said))
+            if again:
+                self._heard.add((ALL, said))
             return
         for role in receivers - {event.role}:
-            if (ALL, said) not in self._heard and (role, said) not in self._heard:
+            if not again or ((ALL, said) not in self._heard and (role, said) not in self._heard):
                 self._told[role].append(at)
-            self._heard.add((role, said))
-        self._heard.add((event.role, said))
+        if again:
+            self._heard.update((role, said) for role in (*receivers, event.role))
 
     def _read_requests(self, view: TraceView) -> None:
         """A new request is news to whom it is handed."""
