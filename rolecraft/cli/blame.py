@@ -24,6 +24,7 @@ from rolecraft.cli._judges import (
     SeesOutcome,
     Tokens,
     Usd,
+    Window,
     asker_of,
     cache_folder,
     redaction_of,
@@ -57,6 +58,7 @@ def blame(
     out: OutFile = None,
     cache: Cache = None,
     no_cache: NoCache = False,
+    window: Window = None,
     sees_outcome: SeesOutcome = False,
     usd: Usd = None,
     calls: Calls = None,
@@ -87,6 +89,7 @@ def blame(
 
         from rolecraft.failure_taxonomy.attribution import Attributor
         from rolecraft.failure_taxonomy.attribution.blaming import Blaming
+        from rolecraft.failure_taxonomy.judging.judge import WINDOW
 
         asker = asker_of(
             models.everyone,
@@ -101,6 +104,7 @@ def blame(
         attributor = Attributor(
             asker.model,
             strategy=strategy,
+            window=window or WINDOW,
             sees_outcome=sees_outcome,
             redaction=redaction,
             asker=asker,

@@ -141,3 +141,16 @@ def test_it_asks_the_model_it_is_given(cli, failed, monkeypatch):
     result = cli("blame", failed, "--judge", "openai/gpt-4o-mini")
     assert result.code == ExitCode.ERROR
     assert "openai/gpt-4o-mini" in result.err
+
+
+def test_a_record_that_no_question_can_show_is_said_with_the_way_out(cli, tmp_path, monkeypatch):
+    """Nothing is asked: the model would be refused here."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    said = [Event("message", role="ann", content="la " * 400, seq=0)]
+    Trajectory("long", {}, said).save(tmp_path / "long.jsonl")
+    options = ("--judge", "openai/gpt-4o-mini", "--strategy", "all-at-once", "--window", "1000")
+    result = cli("blame", tmp_path / "long.jsonl", *options)
+    assert result.code == ExitCode.INCOMPLETE
+    assert "nobody is blamed: the record has 1,2" in result.out
+    assert "Take the strategy 'evidence-first'" in " ".join(result.out.split())
+    assert "0 calls made" in result.out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from rolecraft.errors import UnknownName
+from rolecraft.errors import UnknownName, UsageError
 from rolecraft.failure_taxonomy.attribution.case import Case
 from rolecraft.failure_taxonomy.attribution.evidence_first import evidence_first
 from rolecraft.failure_taxonomy.attribution.result import Attribution
@@ -18,7 +18,7 @@ from rolecraft.failure_taxonomy.attribution.strategies import (
 )
 from rolecraft.failure_taxonomy.judging.answers import NoAnswer
 from rolecraft.failure_taxonomy.judging.asking import Asker, tallied
-from rolecraft.failure_taxonomy.judging.judge import Judge
+from rolecraft.failure_taxonomy.judging.judge import WINDOW, Judge
 from rolecraft.failure_taxonomy.judging.redaction import Redaction
 from rolecraft.failure_taxonomy.report import Report
 from rolecraft.failure_taxonomy.view import TraceView
@@ -51,13 +51,17 @@ STRATEGIES: dict[str, str] = {
 class Attributor:
     """Asks `model` (a `Model` or its name) for the decisive failure, by one of `STRATEGIES`.
 
+    `window` is the number of characters of a record that one question may show. `evidence-first`
+    keeps to it whatever the length of a record; the other strategies ask about the whole of one,
+    and of a longer record they blame nobody, with the reason.
+
     `sees_outcome` tells the model how the run ended and the right answer, where the trace has
     them; it is written into the result. `redaction` takes secrets out first. `judge` finds the
     candidates of `evidence-first`; by default a `Judge` of the same model, with the same asker.
     `asker` makes the calls (cache, pace), with its own `sampling` and `budget`. `seed` makes the
     fence's marker, and sampling where the model supports it, repeatable.
 
-    Raises `UnknownName` for a strategy that there is not.
+    Raises `UnknownName` for a strategy that there is not, `UsageError` for a window below 1000.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Attributor:
         model: Model | str,
         *,
         strategy: str = EVIDENCE_FIRST,
+        window: int = WINDOW,
         sees_outcome: bool = False,
         redaction: Redaction | None = None,
         judge: Judge | None = None,
@@ -75,19 +80,28 @@ class Attributor:
     ) -> None:
         if strategy not in STRATEGIES:
             raise UnknownName("Strategy", strategy, STRATEGIES)
+        if window < 1000:
+            raise UsageError(f"A window wants at least 1000 characters, got `window={window!r}`.")
         if isinstance(model, str):
             from rolecraft.models.resolve import resolve_model
 
             model = resolve_model(model)
         self.model = model
         self.strategy = strategy
+        self.window = window
         self.sees_outcome = sees_outcome
         self.redaction = redaction
         self.seed = seed
         self.asker = asker or Asker(model, sampling=sampling, budget=budget)
         self.judge = judge
         if judge is None and strategy == EVIDENCE_FIRST:
-            self.judge = Judge(model, asker=self.asker, judge_sees_outcome=sees_outcome, seed=seed)
+            self.judge = Judge(
+                model,
+                asker=self.asker,
+                window=window,
+                judge_sees_outcome=sees_outcome,
+                seed=seed,
+            )
 
     async def attribute(
         self, trace: Trajectory | TraceView, *, name: str = "", report: Report | None = None
@@ -106,10 +120,23 @@ class Attributor:
             redacted = await asyncio.to_thread(self.redaction.apply, view)
             view, found.redacted = redacted.view, redacted.counts
         case = await asyncio.to_thread(
-            Case, view, self.asker, sees_outcome=self.sees_outcome, seed=self.seed
+            Case,
+            view,
+            self.asker,
+            sees_outcome=self.sees_outcome,
+            seed=self.seed,
+            window=self.window,
         )
         if not case.steps:
             found.problems.append("nobody of a team does anything in it")
+            return found
+        if self.strategy != EVIDENCE_FIRST and case.size > self.window:
+            found.problems.append(
+                f"the record has {case.size:,} characters, and {self.strategy!r} asks about all of "
+                f"it at once, which is more than a question may show (`window`, {self.window:,}). "
+                f"Take the strategy {EVIDENCE_FIRST!r}, which shows what failures were found and "
+                f"what is near them, or a larger window (`--window`) for a model that takes it"
+            )
             return found
         with tallied() as tally:
             try:

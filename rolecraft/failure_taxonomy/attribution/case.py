@@ -15,6 +15,7 @@ from rolecraft.errors import BadModelResponse, ModelUnavailable
 from rolecraft.failure_taxonomy.judging.answers import NoAnswer, the_object
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.checking import role_as_written
+from rolecraft.failure_taxonomy.judging.judge import WINDOW
 from rolecraft.failure_taxonomy.judging.prompt import fence, make_marker
 from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView
 from rolecraft.failure_taxonomy.windows import Piece, preamble_of, visible, whole
@@ -54,17 +55,30 @@ class Case:
     """One trace and whom to ask about it."""
 
     def __init__(
-        self, view: TraceView, asker: Asker, *, sees_outcome: bool = False, seed: int = 0
+        self,
+        view: TraceView,
+        asker: Asker,
+        *,
+        sees_outcome: bool = False,
+        seed: int = 0,
+        window: int = WINDOW,
     ) -> None:
         self.view = view
         self.asker = asker
         self.seed = seed
+        self.window = window
+        """Characters of the record that one question may show."""
         self.preamble = tuple(preamble_of(view, outcome=sees_outcome))
         self.events = list(visible(view))
         self.steps = [event for event in self.events if event.role not in OUTSIDE]
         """What can be the decisive step, in order."""
         self.roles = view.team | {event.role for event in self.steps}
         self._numbers = {event.seq: event for event in self.steps}
+
+    @property
+    def size(self) -> int:
+        """Characters of the whole record, as a question shows it."""
+        return sum(piece.size for piece in (*self.preamble, *map(whole, self.events)))
 
     async def ask(
         self, question: str, form: str, events: Iterable[Event | Piece], *, key: str

@@ -32,6 +32,10 @@ AROUND = 3
 CLOSE, NEAR, LEAST = 4000, 800, 40
 """Characters shown of a candidate's event and of one near it, and the fewest of any other."""
 
+BESIDE = 100
+"""Characters of a marker, of what says that an event is cut, and of what says that some are left
+out before it, more or less."""
+
 
 async def evidence_first(
     case: Case, found: Attribution, findings: Sequence[FailureFinding]
@@ -137,24 +141,32 @@ def _take(finding: FailureFinding, found: Attribution) -> None:
 def extract(case: Case, candidates: Sequence[FailureFinding]) -> list[Piece]:
     """What is shown of the record: all of a short one, else about `SHOWN` characters.
 
-    Every event is there with its head and first words, in its place; where even these would be too
-    many, a line says which are not.
+    Where a window has less room, less is shown. Every event is there with its head and first words,
+    in its place; where even these would be too many, a line says which are not.
     """
     wholes = [whole(event) for event in case.events]
-    if sum(piece.size for piece in wholes) <= SHOWN:
+    room = min(SHOWN, max(case.window - sum(piece.size for piece in case.preamble), LEAST))
+    if sum(piece.size for piece in wholes) <= room:
         return wholes
     lengths = _lengths(case.events, candidates)
-    spent = sum(lengths.values()) + sum(len(head_of(case.events[at])) for at in lengths)
+    if (close := sum(lengths.values())) > case.window // 2:  # many candidates, or a small window
+        lengths = {at: max(n * case.window // 2 // close, LEAST) for at, n in lengths.items()}
+    spent = sum(lengths.values()) + sum(_head(case.events[at]) for at in lengths)
     rest = [at for at in range(len(case.events)) if at not in lengths]
-    heads = sum(len(head_of(case.events[at])) for at in rest)
-    each = max(SHOWN - spent - heads, 0) // max(len(rest), 1)
+    heads = sum(_head(case.events[at]) for at in rest)
+    each = max(room - spent - heads, 0) // max(len(rest), 1)
     if each >= LEAST:
         lengths |= dict.fromkeys(rest, each)
     else:  # evenly spread over the run, as many as fit
-        fit = max(SHOWN - spent, 0) // (LEAST + heads // max(len(rest), 1))
+        fit = max(room - spent, 0) // (LEAST + heads // max(len(rest), 1))
         stride = max(-(-len(rest) // fit), 1) if fit else len(rest) + 1
         lengths |= dict.fromkeys(rest[::stride] if fit else (), LEAST)
     return _pieces(case.events, wholes, lengths)
+
+
+def _head(event: Event) -> int:
+    """Characters that it takes to show anything of an event, beside its text."""
+    return len(head_of(event)) + BESIDE
 
 
 def _lengths(events: Sequence[Event], candidates: Sequence[FailureFinding]) -> dict[int, int]:

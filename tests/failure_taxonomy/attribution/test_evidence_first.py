@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from rolecraft.failure_taxonomy.attribution import Attributor
+from rolecraft.errors import UsageError
+from rolecraft.failure_taxonomy.attribution import STRATEGIES, Attributor
 from rolecraft.failure_taxonomy.attribution.case import Case
 from rolecraft.failure_taxonomy.attribution.evidence_first import SHOWN, extract
 from rolecraft.failure_taxonomy.view import TraceView
@@ -110,3 +111,39 @@ def test_every_event_of_a_longer_trace_is_shown_or_said_to_be_missing(run, known
                 seen |= set(range(first, last + 1))
         assert seen == {event.seq for event in case.events}
         assert sum(piece.size for piece in pieces) < 1.7 * SHOWN
+
+
+PUBLISHED = [name for name in STRATEGIES if name != "evidence-first"]
+
+
+@pytest.mark.parametrize("strategy", PUBLISHED)
+async def test_a_record_that_no_question_can_show_costs_nothing_and_says_the_way_out(
+    run, strategy, reader
+):
+    trajectory, model = run(40, at=20, filler="la " * 400), reader().model
+    found = await Attributor(model, strategy=strategy, window=20_000).attribute(trajectory)
+    assert (found.role, found.step, model.calls) == ("", None, [])
+    assert re.search(r"4\d,\d{3} characters.*20,000.*'evidence-first'.*--window", found.why)
+    found = await Attributor(model, strategy=strategy, window=60_000).attribute(trajectory)
+    assert found.step == 20
+
+
+@pytest.mark.parametrize("window", [5_000, 20_000])
+async def test_evidence_first_asks_no_longer_question_than_a_window(run, reader, window):
+    trajectory, model = run(40, at=20, filler="la " * 400), reader().model
+    found = await Attributor(model, window=window).attribute(trajectory)
+    assert (found.role, found.step) == ("cleo", 20)
+    assert max(len(call.messages[-1].content) for call in model.calls) < 1.2 * window + 2_000
+
+
+async def test_many_candidates_are_shown_in_brief_rather_than_beyond_the_window(run, reader, known):
+    trajectory, model = run(400, at=20, filler="la " * 2000), reader().model
+    rows = [(seq, ROLES[seq % 3]) for seq in range(10, 400, 20)]
+    await Attributor(model, window=30_000).attribute(trajectory, report=known(*rows))
+    (call,) = model.calls
+    assert len(call.messages[-1].content) < 36_000
+
+
+def test_a_window_that_shows_nothing_is_refused(reader):
+    with pytest.raises(UsageError, match="window=999"):
+        Attributor(reader().model, window=999)
