@@ -121,7 +121,7 @@ def test_what_annotate_prints_can_be_measured(cli, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        (["--annotator", "joe"], ExitCode.ERROR, "'joe'"),
+        (["--annotator", "joe"], ExitCode.USAGE, "'joe'"),
         (["--index-base", "2"], ExitCode.USAGE, "index-base"),
         (["--modes", "none.toml"], ExitCode.USAGE, "none.toml"),
     ],
@@ -135,7 +135,7 @@ def test_what_is_wrong_is_said(cli, gold, predicted, arguments, code, complaint)
 def test_a_file_without_labels_or_another_is_an_error(cli, gold, tmp_path):
     other = write_labels([row("bot", "nowhere", "++")], tmp_path / "other.jsonl")
     result = cli("agreement", gold, other)
-    assert result.code == ExitCode.ERROR
+    assert result.code == ExitCode.USAGE
     assert "No predicted trace is a gold trace" in result.err
     (tmp_path / "empty.jsonl").write_text("")
     assert cli("agreement", gold, tmp_path / "empty.jsonl").code == ExitCode.ERROR

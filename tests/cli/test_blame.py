@@ -40,8 +40,8 @@ def server():
             system = asked["messages"][0]["content"]
             answer = {
                 "marker": re.search(r"The fence\s+marker is (\w+)", system)[1],
-                "role": "ben",
-                "step": 2,
+                "role": "ben" if server.steps[-1] == 2 else "nobody of theirs",
+                "step": server.steps[-1],
                 "reason": "6 and 7 are 13",
             }
             message = {"role": "assistant", "content": json.dumps(answer)}
@@ -66,6 +66,7 @@ def server():
     prompts: list = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.prompts = prompts
+    server.steps = [2]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server
@@ -154,3 +155,13 @@ def test_a_record_that_no_question_can_show_is_said_with_the_way_out(cli, tmp_pa
     assert "nobody is blamed: the record has 1,2" in result.out
     assert "Take the strategy 'evidence-first'" in " ".join(result.out.split())
     assert "0 calls made" in result.out
+
+
+@pytest.mark.slow
+def test_without_one_answer_that_can_be_used_it_did_not_succeed(process, failed, server):
+    server.steps.append(99)  # no such event
+    judge = ["--judge", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
+    result = process("blame", failed, *judge, "--strategy", "all-at-once")
+    assert result.code == ExitCode.INCOMPLETE, result.err
+    assert "No answer could be used" in result.err
+    assert "In 0 of 3 traces somebody is blamed" in result.out
