@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._options import Debug, Json, Modes, Seed
+from rolecraft.cli._options import Debug, Json, Mapping, Modes, Seed
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
 
@@ -50,6 +50,7 @@ def agreement(
         int, typer.Option("--resamples", min=0, help="Bootstrap draws for the intervals.")
     ] = 1000,
     seed: Seed = 0,
+    mapping: Mapping = None,
     modes: Modes = None,
     json: Json = False,
     debug: Debug = False,

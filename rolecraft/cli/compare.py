@@ -10,6 +10,7 @@ import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._failures import say_remedies
+from rolecraft.cli._judges import Format
 from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
@@ -67,6 +68,7 @@ def compare(
         ),
     ] = False,
     annotator: Annotator = None,
+    format: Format = None,  # noqa: A002
     mapping: Mapping = None,
     modes: Modes = None,
     json: Json = False,
@@ -77,8 +79,8 @@ def compare(
 
     with Output(json=json) as output:
         broken: list[TraceError] = []
-        left = _labels(baseline, annotator, broken, output)
-        right = _labels(candidate, annotator, broken, output)
+        left = _labels(baseline, annotator, format, broken, output)
+        right = _labels(candidate, annotator, format, broken, output)
         result = compared(left, right, modes=mode, paired=paired, found=found)
         increased = result.increases(alpha)
         line = result.to_dict()
@@ -116,7 +118,11 @@ def _say_what_is_judged_less(result: Comparison, output: Output) -> None:
 
 
 def _labels(
-    path: Path, annotator: str | None, broken: list[TraceError], output: Output
+    path: Path,
+    annotator: str | None,
+    form: str | None,
+    broken: list[TraceError],
+    output: Output,
 ) -> list[Labels]:
     from rolecraft.failure_taxonomy.distribution_input import labelled_traces
 
@@ -124,7 +130,7 @@ def _labels(
         broken.append(error)
         passed_over(error, output)
 
-    found = asyncio.run(labelled_traces(path, annotator=annotator, on_error=warn))
+    found = asyncio.run(labelled_traces(path, annotator=annotator, on_error=warn, format=form))
     return [trace.labels for trace in found]
 
 

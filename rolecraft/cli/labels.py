@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rolecraft.cli._exits import CommandLineError
-from rolecraft.cli._options import Debug, Json, Modes
+from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def labels(
             help="Write a CSV table: a row a trace and annotator, a column a mode, 1, 0 or empty.",
         ),
     ] = None,
+    mapping: Mapping = None,
     modes: Modes = None,
     json: Json = False,
     debug: Debug = False,

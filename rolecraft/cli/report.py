@@ -10,6 +10,7 @@ import typer
 
 from rolecraft.cli._exits import ExitCode
 from rolecraft.cli._failures import say_remedies
+from rolecraft.cli._judges import Format
 from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
@@ -50,6 +51,7 @@ def report(
         ),
     ] = "system",
     annotator: Annotator = None,
+    format: Format = None,  # noqa: A002
     mapping: Mapping = None,
     modes: Modes = None,
     json: Json = False,
@@ -68,7 +70,9 @@ def report(
             broken.append(error)
             passed_over(error, output)
 
-        traces = asyncio.run(labelled_traces(paths, annotator=annotator, on_error=warn))
+        traces = asyncio.run(
+            labelled_traces(paths, annotator=annotator, on_error=warn, format=format)
+        )
         found = distribution(traces, by=by)
         output.result(found.to_dict())
         if not json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,8 @@ import typer
 
 from rolecraft.cli._exits import CommandLineError
 from rolecraft.cli._failures import coverage, failures_table, left_open
-from rolecraft.cli._options import Debug, Json
+from rolecraft.cli._judges import Format
+from rolecraft.cli._options import Debug, Json, Mapping
 from rolecraft.cli._output import Output, usage_record
 from rolecraft.errors import UnknownName
 from rolecraft.trajectories import trace_files
@@ -22,7 +24,12 @@ from rolecraft.trajectories.timings import TIMINGS_SUFFIX
 
 if TYPE_CHECKING:
     from rolecraft.failure_taxonomy import Report
+    from rolecraft.failure_taxonomy.formats import Imported
     from rolecraft.trajectories import Trajectory
+
+
+MOST_IDS = 20
+"""So many ids are listed of a file that holds more traces."""
 
 
 class Diagram(StrEnum):
@@ -32,7 +39,11 @@ class Diagram(StrEnum):
 
 def show(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A journal, or a log of another tool.")
+        Path,
+        typer.Argument(
+            metavar="PATH",
+            help="A journal, or a log of another tool; FILE#ID of one that holds several traces.",
+        ),
     ],
     events: Annotated[
         bool, typer.Option("--events", help="Print every event too: who did what in which round.")
@@ -52,24 +63,28 @@ def show(
         Path | None,
         typer.Option("--html", metavar="FILE", dir_okay=False, help="Write a web page instead."),
     ] = None,
+    format: Format = None,  # noqa: A002
+    mapping: Mapping = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Show what happened in a run."""
-    from rolecraft.failure_taxonomy import annotate, read
+    from rolecraft.failure_taxonomy import annotate
 
     with Output(json=json) as output:
         if role is not None and diagram is not Diagram.STATE:
             raise CommandLineError("`--role` chooses one of `--diagram state`.")
-        _check_journal(path)
-        trajectory = read(path)
-        report = asyncio.run(annotate(trajectory)) if failures else None
-        record = _record(path, trajectory, report)
+        file, part = _file_and_part(path)
+        _check_journal(file)
+        trace = _the_trace(file, part, format)
+        trajectory = trace.trajectory
+        report = asyncio.run(annotate(trace)) if failures else None
+        record = _record(trace, file, report)
         if diagram is not None:
             record["diagram"] = _diagram(trajectory, diagram, role)
         if html is not None:
             record["html"] = str(html)
-            _write_page(html, path, trajectory, report)
+            _write_page(html, trace, file, report)
         output.result(record)
         if html is not None:
             output.say(f"Wrote `{html}`.")
@@ -78,7 +93,35 @@ def show(
         else:
             if events:
                 _read_aloud(trajectory, report, output)
-            _summary(path, trajectory, report, output, events=events)
+            _summary(trace, file, report, output, events=events)
+
+
+def _file_and_part(path: Path) -> tuple[Path, str]:
+    """A trace as `annotate` names it, `FILE#ID`, in its two parts; a file may have a `#` itself."""
+    name = str(path)
+    if not path.exists():
+        for at, char in enumerate(name):
+            if char == "#" and Path(name[:at]).is_file():
+                return Path(name[:at]), name[at + 1 :]
+    return path, ""
+
+
+def _the_trace(file: Path, part: str, form: str | None) -> Imported:
+    """The one trace that is meant. Raises `CommandLineError` if it is not clear which that is."""
+    from rolecraft.failure_taxonomy.formats import read_all
+
+    found = {trace.trajectory.id: trace for trace in read_all(file, format=form)}
+    if part and part not in found:
+        raise CommandLineError(str(UnknownName(f"In `{file}`, trace", part, found)))
+    if not part and len(found) > 1:
+        ids = list(found)
+        first = shlex.quote(f"{file}#{ids[0]}")
+        more = f", … ({len(ids)} in all)" if len(ids) > MOST_IDS else ""
+        raise CommandLineError(
+            f"`{file}` holds {len(ids)} traces: show one, `rolecraft show {first}`. Their ids: "
+            f"{', '.join(ids[:MOST_IDS])}{more}."
+        )
+    return found[part] if part else next(iter(found.values()))
 
 
 def _check_journal(path: Path) -> None:
@@ -115,15 +158,16 @@ def _diagram(trajectory: Trajectory, diagram: Diagram, role: str | None) -> str:
     return machines[role].mermaid()
 
 
-def _write_page(html: Path, path: Path, trajectory: Trajectory, report: Report | None) -> None:
+def _write_page(html: Path, trace: Imported, file: Path, report: Report | None) -> None:
     from rolecraft.viewer import trajectory_page, write_page
 
+    looked = " --failures" if report is not None else ""
     page = trajectory_page(
-        trajectory,
-        journal=path,
+        trace.trajectory,
+        journal=file,
         findings=report.findings if report is not None else None,
         judged=coverage([report]) if report is not None else "",
-        made_by=f"rolecraft show {path}{' --failures' if report is not None else ''} --html {html}",
+        made_by=f"rolecraft show {trace.name}{looked} --html {html}",
     )
     try:
         write_page(html, page)
@@ -131,21 +175,23 @@ def _write_page(html: Path, path: Path, trajectory: Trajectory, report: Report |
         raise CommandLineError(f"`{html}` cannot be written: {error.strerror}.") from error
 
 
-def _record(path: Path, trajectory: Trajectory, report: Report | None) -> dict[str, Any]:
+def _record(trace: Imported, file: Path, report: Report | None) -> dict[str, Any]:
     from rolecraft.viewer.ending import ending
     from rolecraft.viewer.reading import task_of
 
-    end = ending(trajectory, path)
+    trajectory = trace.trajectory
+    end = ending(trajectory, file)
+    usage, rows = _costs(trajectory)
     record: dict[str, Any] = {
-        "trace": str(path),
+        "trace": trace.name,
         "trajectory": trajectory.id,
         "task": task_of(trajectory),
         "roles": trajectory.roles,
         "events": len(trajectory.events),
         "messages": sum(1 for _ in trajectory.of("message")),
         "stop": trajectory.stop_reason,
-        "usage": usage_record(trajectory.usage),
-        "table": [asdict(row) for row in trajectory.role_table()],
+        "usage": usage,
+        "table": rows,
         "signals": {signal.name: signal.value for signal in trajectory.signals},
         "problems": trajectory.problems,
     }
@@ -159,6 +205,20 @@ def _record(path: Path, trajectory: Trajectory, report: Report | None) -> dict[s
     if report is not None:
         record["findings"] = report.to_dict()["findings"]
     return record
+
+
+_OF_CALLS = ("calls", "prompt_tokens", "completion_tokens", "usd", "retries", "asked_again")
+
+
+def _costs(trajectory: Trajectory) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What the run cost, and each role; null where the trace's format says nothing of it."""
+    table = trajectory.role_table()
+    usage, rows = usage_record(trajectory.usage), [asdict(row) for row in table]
+    unknown = set(_OF_CALLS) if "model calls" in table.unrecorded else set()
+    unknown |= {"actions", "tool_calls"} if "actions" in table.unrecorded else set()
+    for line in (usage, *rows):
+        line |= dict.fromkeys(unknown & line.keys())
+    return usage, rows
 
 
 def _read_aloud(trajectory: Trajectory, report: Report | None, output: Output) -> None:
@@ -178,13 +238,14 @@ def _read_aloud(trajectory: Trajectory, report: Report | None, output: Output) -
 
 
 def _summary(
-    path: Path, trajectory: Trajectory, report: Report | None, output: Output, *, events: bool
+    trace: Imported, file: Path, report: Report | None, output: Output, *, events: bool
 ) -> None:
     """What it was about, how it ended, who did and paid what; the failures, if looked for."""
     from rolecraft.viewer.ending import ending
     from rolecraft.viewer.reading import count, task_of
 
-    end = ending(trajectory, path)
+    trajectory = trace.trajectory
+    end = ending(trajectory, file)
     output.say(trajectory.id, style="bold")
     if task := task_of(trajectory):
         output.say(task if len(task) <= 400 else one_line(task, 400))
@@ -208,4 +269,4 @@ def _summary(
         output.say(f"Could not be read: {problem}", style="yellow")
     if not events and output.page.is_terminal:
         more = "--events every event, --diagram sequence|state pictures, --html FILE a page"
-        output.note(f"More of {path}: {more}.")
+        output.note(f"More of {trace.name}: {more}.")

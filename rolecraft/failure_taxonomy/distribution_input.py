@@ -46,14 +46,15 @@ async def labelled_traces(
     paths: Iterable[Path | str] | Path | str,
     *,
     annotator: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word that users know
     on_error: Callable[[TraceError], None] | None = None,
 ) -> list[LabelledTrace]:
     """The traces in files and folders, of labels or of traces, with their labels.
 
     `annotator` chooses whose labels count where there are several; otherwise the majority does.
-    Files that cannot be read go to `on_error`, where it is given; otherwise, and if nothing at
-    all can be read, `TraceError` is raised. Raises `UsageError` for a trace that one annotator
-    labelled twice.
+    `format` is that of files of traces, which is recognised otherwise. Files that cannot be read
+    go to `on_error`, where it is given; otherwise, and if nothing at all can be read, `TraceError`
+    is raised. Raises `UsageError` for a trace that one annotator labelled twice.
     """
     listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
     files = [file for path in listed for file in trace_files(path)]
@@ -64,7 +65,9 @@ async def labelled_traces(
         for file in (file for file in files if is_label_file(file) == are_labels):
             try:
                 found += (
-                    _of_labels(file, labelled) if are_labels else await _of_file(file, labelled)
+                    _of_labels(file, labelled)
+                    if are_labels
+                    else await _of_file(file, labelled, format)
                 )
             except TraceError as error:
                 last = error
@@ -114,9 +117,13 @@ def _of_labels(file: Path, labelled: set[str]) -> list[LabelledTrace]:
     return [LabelledTrace(row, _origin_of(row.trace, file, origins)) for row in rows]
 
 
-async def _of_file(file: Path, labelled: set[str]) -> list[LabelledTrace]:
+async def _of_file(
+    file: Path,
+    labelled: set[str],
+    form: str | None,
+) -> list[LabelledTrace]:
     rows: list[LabelledTrace] = []
-    for imported in read_all(file):
+    for imported in read_all(file, format=form):
         origin = origin_of(imported.trajectory, imported.name)
         said = [row for row in imported.labels if row.findings]
         rows += [LabelledTrace(row, origin) for row in said]

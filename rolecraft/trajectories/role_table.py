@@ -78,14 +78,29 @@ class RoleRow:
 
 @dataclass(frozen=True, slots=True)
 class RoleTable:
-    """The rows of all roles, and the sum of them; `str()` is a text table."""
+    """The rows of all roles, and the sum of them; `str()` is a text table.
+
+    A log of another tool may record no model calls, or no actions: then none is not zero but
+    unknown, and a dash in words.
+    """
 
     HEAD = (
         *("role", "actions", "model calls", "tokens in", "tokens out", "cost"),
         *("retries", "asked again", "time"),
     )
+    OF_CALLS = ("model calls", "tokens in", "tokens out", "cost", "retries", "asked again")
+    """The columns that are about model calls."""
 
     rows: tuple[RoleRow, ...]
+    unrecorded: frozenset[str] = frozenset()
+    """Columns of `HEAD` of which the trajectory's format says nothing."""
+
+    def words(self, row: RoleRow) -> tuple[str, ...]:
+        """A row in words, a cell for each of `HEAD`."""
+        return tuple(
+            UNKNOWN if head in self.unrecorded and cell in ("0", "$0") else cell
+            for head, cell in zip(self.HEAD, row.cells, strict=True)
+        )
 
     @property
     def total(self) -> RoleRow:
@@ -109,7 +124,8 @@ class RoleTable:
     @property
     def cells(self) -> list[tuple[str, ...]]:
         """All rows in words; the last is the total, unless there is but one."""
-        return [row.cells for row in (*self.rows, *((self.total,) if len(self) > 1 else ()))]
+        rows = (*self.rows, *((self.total,) if len(self) > 1 else ()))
+        return [self.words(row) for row in rows]
 
     def __str__(self) -> str:
         lines = [self.HEAD, *self.cells]
@@ -139,7 +155,17 @@ def role_table(trajectory: Trajectory, *, timings: Mapping[int, Timing] | None =
         _count(row, event)
         if timing := timings.get(event.seq):
             _time(row, event, timing, inside=within[event.seq] is not None)
-    return RoleTable(tuple(rows.values()))
+    return RoleTable(tuple(rows.values()), _unrecorded(trajectory))
+
+
+def _unrecorded(trajectory: Trajectory) -> frozenset[str]:
+    """The columns that a log of another tool cannot fill: an importer lists what its format has."""
+    recorded = trajectory.about.get("records")
+    if not isinstance(recorded, list):
+        return frozenset()
+    calls = "model_call" in recorded or any(event.usage for event in trajectory.events)
+    acts = "action" in recorded or "tool_call" in recorded
+    return frozenset((() if calls else RoleTable.OF_CALLS) + (() if acts else ("actions",)))
 
 
 def _count(row: RoleRow, event: Event) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rolecraft.failure_taxonomy.modes import MODES
 from rolecraft.failure_taxonomy.remedies import remedy_for
 from rolecraft.trajectories import FailureFinding, Trajectory, state_machines
-from rolecraft.trajectories.in_words import one_line
+from rolecraft.trajectories.in_words import UNKNOWN, one_line
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
 from rolecraft.viewer.ending import ending
 from rolecraft.viewer.markup import Child, Markup, element, join, table
@@ -126,14 +126,18 @@ def trajectory_page(
     `journal` is the file that it is in: a run that is not over says how to go on with it.
     `findings` None means that nobody looked for failures, which the page then says.
     """
-    usage = trajectory.usage
+    usage, costs = trajectory.usage, trajectory.role_table()
+    unknown = "model calls" in costs.unrecorded
     end = ending(trajectory, journal)
     facts = [
         ("ended", end.word),
         ("events", f"{len(trajectory.events):,}"),
-        ("model calls", f"{usage.calls:,}"),
-        ("tokens", f"{usage.prompt_tokens + usage.completion_tokens:,}"),
-        ("price", trajectory.role_table().total.price),
+        ("model calls", UNKNOWN if unknown else f"{usage.calls:,}"),
+        (
+            "tokens",
+            UNKNOWN if unknown else f"{usage.prompt_tokens + usage.completion_tokens:,}",
+        ),
+        ("price", UNKNOWN if unknown else costs.total.price),
     ]
     task = task_of(trajectory)
     return page(

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from rolecraft.cli._exits import ExitCode
+from rolecraft.failure_taxonomy.formats import FORMATS
 from rolecraft.trajectories import Event, Trajectory, Usage
 
 
@@ -141,3 +142,85 @@ def test_a_page_that_cannot_be_written_is_named(cli, journal, tmp_path):
     result = cli("show", journal, "--html", "taken/run.html")
     assert result.code == ExitCode.USAGE
     assert "taken" in result.err
+
+
+# --- traces of other tools ----------------------------------------------------------------------
+
+MAPPING = "name: desk\ntraces: runs\nevents: log\nevent: {role: who, content: text}\n"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A file of two traces, in a form that only a mapping knows."""
+    listed = [
+        {"id": name, "log": [{"who": "ann", "text": f"Hello from {name}."}]}
+        for name in ("a", "b#2")
+    ]
+    (tmp_path / "map.yaml").write_text(MAPPING)
+    (tmp_path / "runs.json").write_text(json.dumps({"runs": listed}))
+    before = dict(FORMATS)
+    yield tmp_path / "runs.json"
+    FORMATS.clear()
+    FORMATS.update(before)
+
+
+@pytest.mark.parametrize("name", ["a", "b#2"])
+def test_a_trace_is_opened_by_the_name_that_annotate_gives_it(cli, runs, tmp_path, name):
+    result = cli("show", f"{runs}#{name}", "--events", "--mapping", tmp_path / "map.yaml")
+    assert result.code == ExitCode.OK
+    assert f"Hello from {name}." in result.out
+    assert result.out.count("Hello") == 1
+
+
+def test_a_file_of_several_traces_lists_them_in_words_of_commands(cli, runs, tmp_path):
+    result = cli("show", runs, "--mapping", tmp_path / "map.yaml")
+    assert result.code == ExitCode.USAGE
+    assert "holds 2 traces" in result.err
+    assert f"rolecraft show '{runs}#a'" in result.err
+    assert "Their ids: a, b#2." in result.err
+    assert "annotate_many" not in result.err
+
+
+def test_an_id_that_is_not_in_the_file_is_named(cli, runs, tmp_path):
+    result = cli("show", f"{runs}#c", "--mapping", tmp_path / "map.yaml")
+    assert result.code == ExitCode.USAGE
+    assert "trace 'c' is not known" in result.err
+
+
+def test_a_file_with_the_sign_in_its_name_is_that_file(cli, journal, tmp_path):
+    odd = journal.rename(tmp_path / "run#1.jsonl")
+    assert cli("show", odd).out.startswith("poem\n")
+
+
+def test_what_a_log_does_not_record_is_unknown_and_not_zero(cli, runs, tmp_path):
+    """Somebody paid for the calls of a chat log; it only does not say how much."""
+    result = cli("show", f"{runs}#a", "--mapping", tmp_path / "map.yaml")
+    row = next(line for line in result.out.splitlines() if line.startswith("ann"))
+    assert row.split() == ["ann", *["-"] * 8]
+    cli("show", f"{runs}#a", "--html", "a.html")
+    page = (tmp_path / "a.html").read_text()
+    assert "<dt>price</dt><dd>-</dd>" in page
+    assert "<dt>model calls</dt><dd>-</dd>" in page
+    (line,) = cli("show", f"{runs}#a", "--json").lines
+    assert set(line["usage"].values()) == {None}
+    assert line["table"][0]["calls"] is None
+    assert line["table"][0]["messages"] == 1
+
+
+@pytest.mark.parametrize("command", ["labels", "agreement"])
+def test_commands_that_read_labels_of_traces_know_mappings(cli, runs, tmp_path, command):
+    """Nothing in this form has labels; but it is known, and not a broken file."""
+    paths = [runs] if command == "labels" else [runs, runs]
+    result = cli(command, *paths, "--mapping", tmp_path / "map.yaml")
+    assert "there are no labels in it" in result.err
+    assert "Known formats" not in result.err
+
+
+def test_reports_and_comparisons_take_the_name_of_a_format(cli, runs, tmp_path):
+    map_file = tmp_path / "map.yaml"
+    for command, paths in (("report", [runs]), ("compare", [runs, runs])):
+        wrong = cli(command, *paths, "--format", "otel")
+        assert wrong.code != ExitCode.OK
+        unknown = cli(command, *paths, "--format", "dask")
+        assert "Format 'dask' is not known" in unknown.err
+    assert cli("report", runs, "--mapping", map_file, "--format", "desk").code == ExitCode.OK

@@ -159,3 +159,13 @@ def test_durations_in_words(seconds, text) -> None:
 )
 def test_prices_in_words(usd, text) -> None:
     assert money(usd) == text
+
+
+def test_what_a_format_does_not_record_is_a_dash() -> None:
+    said = Event("message", role="Ann", content="hi")
+    run = record(said)
+    assert run.role_table().cells == [("Ann", "0", "0", "0", "0", "$0", "0", "0", "-")]
+    run.about["records"] = ["message", "tool_call"]
+    assert run.role_table().cells == [("Ann", "0", *"------", "-")]
+    run.events[0] = Event("message", role="Ann", content="hi", usage=Usage(7, 3, None))
+    assert run.role_table().cells == [("Ann", "0", "1", "7", "3", "-", "0", "0", "-")]
