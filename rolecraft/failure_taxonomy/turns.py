@@ -15,6 +15,7 @@ import re
 from collections import Counter, defaultdict, deque
 from typing import Any
 
+from rolecraft.failure_taxonomy.fenced import code_in
 from rolecraft.failure_taxonomy.steps import Step, may_change
 from rolecraft.failure_taxonomy.view import TraceView, fingerprint, has_any
 from rolecraft.trajectories.events import Event
@@ -111,8 +112,7 @@ class _Turns:
         twice = logged_twice(view)
         for at, event in enumerate(view.events):
             if event.role not in view.team or (twice and event.data.get("again")):
-                if "```" in event.content:
-                    self._own_code(event, at)
+                self._own_code(event, at)
                 continue
             if event.kind == "tool_call":
                 self._call(event, at)
@@ -135,20 +135,20 @@ class _Turns:
             receiver = named[1].strip() if named else ",".join(event.to)
             if self._request(event, at, receiver, event.content[asked.end() :]):
                 return
-        if "```" in event.content:
-            code = "\0".join(self._own_code(event, at))
-            if len(code.strip()) >= CODE:
-                key = fingerprint("code", event.kind, event.role, code)
-                self._add(event, at, "the code", key, reads=not may_change(code, event.role))
-                return
+        code = "\0".join(self._own_code(event, at))
+        if len(code.strip()) >= CODE:
+            key = fingerprint("code", event.kind, event.role, code)
+            self._add(event, at, "the code", key, reads=not may_change(code, event.role))
+            return
         self._text(event, at)
 
     def _own_code(self, event: Event, at: int) -> list[str]:
         """The blocks that nobody else wrote before, nor the task: those are quoted."""
         task = "" if at == self._first else event.role
-        blocks = [part.partition("\n")[2] for part in event.content.split("```")[1::2]]
         return [
-            block for block in blocks if self._written.setdefault(block.strip(), task) == event.role
+            block
+            for block in code_in(event.content)
+            if self._written.setdefault(block.strip(), task) == event.role
         ]
 
     def _text(self, event: Event, at: int) -> None:

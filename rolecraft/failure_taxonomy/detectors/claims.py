@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, Detector
-from rolecraft.failure_taxonomy.detectors.prose import own_words, sentences, without_code
+from rolecraft.failure_taxonomy.detectors.prose import own_words, sentences
+from rolecraft.failure_taxonomy.fenced import without_code
 from rolecraft.failure_taxonomy.view import TraceView, has_any, sounds_like_reading, words_of
 from rolecraft.trajectories.events import Event, EventKind, FailureFinding
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.detectors.base import Detector
-from rolecraft.failure_taxonomy.detectors.prose import code_in, without_code
+from rolecraft.failure_taxonomy.fenced import code_in, without_code
 from rolecraft.failure_taxonomy.view import (
     OUTSIDE,
     TraceView,

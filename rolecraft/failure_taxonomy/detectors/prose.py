@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rolecraft.failure_taxonomy.fenced import without_code
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.trajectories.events import Event
 
@@ -18,22 +19,9 @@ LONGEST = 20_000
 _QUOTED = re.compile(
     r"^[ \t]*>[^\n]*$|\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|«[^»\n]{1,300}»", re.MULTILINE
 )
+QUESTION = re.compile(r"[?？]\s*$")
+"""What ends in a question."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-
-
-def blocks(text: str) -> list[str]:
-    """The fenced code of a text, without the fences, and with what follows the opening one."""
-    return text.split("```")[1::2] if "```" in text else []
-
-
-def code_in(text: str) -> list[str]:
-    """The fenced code of a text without the fences and their lines."""
-    return [block.partition("\n")[2] for block in blocks(text)]
-
-
-def without_code(text: str) -> str:
-    """The text without fenced code."""
-    return "\n".join(text.split("```")[::2]) if "```" in text else text
 
 
 def prose(text: str) -> str:

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecraft.failure_taxonomy.detectors.base import Detector
-from rolecraft.failure_taxonomy.detectors.prose import blocks, own_words, prose
+from rolecraft.failure_taxonomy.detectors.prose import own_words, prose
 from rolecraft.failure_taxonomy.evidence import quotable
+from rolecraft.failure_taxonomy.fenced import blocks
 from rolecraft.failure_taxonomy.goals import task_of
 from rolecraft.failure_taxonomy.view import TraceView, sounds_like_check, words_of
 from rolecraft.messages import FINISH
@@ -258,11 +259,13 @@ def _impersonations(view: TraceView) -> Iterator[Crossed]:
         r"[ \t]*\n?[ \t]*(?P<says>[^\n]+)",
         re.MULTILINE,
     )
-    heard: set[str] = set()
+    unheard = set(names)
     spoken = {event.seq for _, event in own_words(view)}
     for event in view.events:
+        if not unheard:
+            return
         if event.seq in spoken and any(
-            name in event.content for name in names if name != event.role and name not in heard
+            name in event.content for name in unheard if name != event.role
         ):
             text = prose(event.content).strip()
             for found in heading.finditer(text):
@@ -270,11 +273,11 @@ def _impersonations(view: TraceView) -> Iterator[Crossed]:
                 says = _INTERJECTION.sub("", found["says"], count=1)
                 if not found["marked"] and found.start() == 0:
                     continue  # `ben: I am done.` may well be said to Ben
-                if whose == event.role or whose in heard or _TO_OTHERS.search(says):
+                if whose == event.role or whose not in unheard or _TO_OTHERS.search(says):
                     continue
                 if _FIRST_PERSON.match(says):
                     yield Crossed(
                         event, f"`{event.role}` speaks as `{whose}`, who had said nothing"
                     )
         if event.kind in ("message", "thought", "model_call", "action", "tool_call"):
-            heard.add(event.role)
+            unheard.discard(event.role)
