@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rolecraft.failure_taxonomy.detectors.base import LOST, NO_STOP, Detector
+from rolecraft.failure_taxonomy.detectors.prose import QUESTION
 from rolecraft.failure_taxonomy.detectors.termination import (
     COURTESY,
     while_passing,
@@ -35,7 +36,6 @@ BARE = 12
 """A farewell with at most so many characters besides its sign says nothing about the work."""
 
 _END = re.compile(r"[.!]\s+|[。！]|\n+")
-_QUESTION = re.compile(r"[?？]\s*$")
 _COURTESY = re.compile(
     r"((do you have |are there |is there )?(any|anything|anyone|further|more|other) ?"
     r"(more|other|further)? ?(questions?|comments?|thoughts?|feedback|concerns?|objections?|else)"
@@ -258,7 +258,7 @@ def _unanswered(view: TraceView, *, delivered: bool) -> Iterator[Left | str]:
     for at, event in enumerate(view.events):
         if event.kind != "message" or event.role not in view.team:
             continue
-        if not _QUESTION.search(event.content):
+        if not QUESTION.search(event.content):
             continue
         said = [part.strip() for part in _END.split(event.content) if part.strip()]
         if _COURTESY.match(said[-1]):

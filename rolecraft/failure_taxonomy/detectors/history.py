@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from rolecraft.failure_taxonomy.detectors.base import Detector
+from rolecraft.failure_taxonomy.detectors.prose import QUESTION
 from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView
 from rolecraft.trajectories.events import Event, FailureFinding
 
@@ -26,7 +27,6 @@ _BACK = re.compile(
     r"back to|previous|earlier|older|original|first (?:version|draft)|former|again as it was)",
     re.IGNORECASE,
 )
-_QUESTION = re.compile(r"[?？]\s*$")
 WAIT = 200
 """An answer is looked for in so many events after the question."""
 SHORTEST = 10
@@ -91,7 +91,7 @@ class HistoryLoss(Detector):
         for at, event in enumerate(view.events):
             if event.kind != "message" or event.role not in cuts or len(event.content) < SHORTEST:
                 continue
-            if not _QUESTION.search(event.content):
+            if not QUESTION.search(event.content):
                 continue
             key = event.role, view.texts[at]
             before = asked.setdefault(key, at)
@@ -158,6 +158,6 @@ def _answer(view: TraceView, question: int, cut: int) -> Event | None:
             continue
         receivers = view.receivers(event)
         heard = receivers is None or asker in receivers
-        if heard and event.content.strip() and not _QUESTION.search(event.content):
+        if heard and event.content.strip() and not QUESTION.search(event.content):
             return event
     return None
