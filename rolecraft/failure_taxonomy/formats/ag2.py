@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecraft.errors import TraceError
+from rolecraft.failure_taxonomy.formats._said import as_text
 from rolecraft.failure_taxonomy.formats.base import Format, Source
 from rolecraft.failure_taxonomy.formats.chat import execution, says_farewell
 from rolecraft.failure_taxonomy.formats.lines import account
@@ -121,11 +122,11 @@ def _named(message: Any, before: Sequence[Event], names: Sequence[str]) -> Any:
 def turn_events(message: Any, before: Sequence[Event]) -> tuple[list[Event], str]:
     """The events of one message, and what was odd about it. `before` are the events so far."""
     if not isinstance(message, dict):
-        return [Event("message", content=_text(message), to=(ALL,))], "it is no object"
+        return [Event("message", content=as_text(message), to=(ALL,))], "it is no object"
     said, flaw = _content(message.get("content"))
     role, name = message.get("role"), message.get("name")
     written = name or role or ""
-    speaker = written if isinstance(written, str) else _text(written)
+    speaker = written if isinstance(written, str) else as_text(written)
     if not speaker:
         flaw = "it names no speaker"
     responses = [row for row in _list(message.get("tool_responses")) if isinstance(row, dict)]
@@ -138,7 +139,7 @@ def turn_events(message: Any, before: Sequence[Event]) -> tuple[list[Event], str
     if said or not calls:
         made.append(_said(said, speaker, before))
         if name and role:
-            made[0].data["as"] = _text(role)
+            made[0].data["as"] = as_text(role)
     return [*made, *calls], flaw
 
 
@@ -169,9 +170,9 @@ def _call(row: Mapping[str, Any], speaker: str) -> Event:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             arguments = {"text": arguments}
-    data = {"tool": _text(function.get("name")), "arguments": arguments}
+    data = {"tool": as_text(function.get("name")), "arguments": arguments}
     if row.get("id"):
-        data["id"] = _text(row["id"])
+        data["id"] = as_text(row["id"])
     return Event("tool_call", role=speaker, data=data)
 
 
@@ -206,17 +207,11 @@ def _content(value: Any) -> tuple[str, str]:
         texts = [part.get("text") if isinstance(part, dict) else None for part in value]
         if all(isinstance(text, str) for text in texts):
             return "\n".join(map(str, texts)), ""
-    return _text(value), "its content is no text and is kept as JSON"
+    return as_text(value), "its content is no text and is kept as JSON"
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 FORMAT = Format(NAME, "a chat of AG2 / AutoGen agents (JSON)", _recognises, _load, (".json",))

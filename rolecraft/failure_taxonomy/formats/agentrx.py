@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolecraft.errors import TraceError
-from rolecraft.failure_taxonomy.formats import who_and_when
 from rolecraft.failure_taxonomy.formats._otlp import get
 from rolecraft.failure_taxonomy.formats._said import Part, Said, as_arguments, as_text, read_message
 from rolecraft.failure_taxonomy.formats._telling import Telling
@@ -25,6 +24,7 @@ from rolecraft.failure_taxonomy.formats._values import (
     values,
 )
 from rolecraft.failure_taxonomy.formats.base import Format, Source
+from rolecraft.failure_taxonomy.formats.chat import turn_event
 from rolecraft.failure_taxonomy.formats.openai_messages import tell_messages
 from rolecraft.failure_taxonomy.labels import Blame, Labels
 from rolecraft.trajectories.trajectory import Trajectory
@@ -147,7 +147,7 @@ def _tell_steps(telling: Telling, steps: list[Any]) -> None:
 def _tell_turn(telling: Telling, turn: Any, number: int) -> None:
     """A turn of Magentic-One or of any other system, as in Who&When's logs."""
     trajectory = telling.trajectory
-    event, flaw = who_and_when._event(turn, trajectory.events)
+    event, flaw = turn_event(turn, trajectory.events)
     event.data.pop("labels", None)
     event.seq = event.time = len(trajectory.events)
     trajectory.events.append(event)

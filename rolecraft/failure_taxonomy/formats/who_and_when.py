@@ -15,28 +15,20 @@ alike.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.formats.base import Format, Source
-from rolecraft.failure_taxonomy.formats.chat import execution, says_farewell
+from rolecraft.failure_taxonomy.formats.chat import turn_event
 from rolecraft.failure_taxonomy.formats.lines import account
 from rolecraft.failure_taxonomy.labels import Blame, Labels
-from rolecraft.messages import ALL
-from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.trajectory import Trajectory
 
 NAME = "who_and_when"
 RECORDS = ("message", "thought", "tool_result")
 """The kinds of event that these logs show."""
 
-_STAGE = re.compile(
-    r"(?P<name>.+?)\s*\((?P<note>thought|termination condition|-> ?(?P<to>[^)]+))\)"
-)
-_OF_A_TURN = frozenset({"content", "name", "role"})
 _SHOWN = frozenset({"history", "question", "system_prompt"})
 _HEADER = frozenset({"question", "question_ID", "system_prompt"})
 
@@ -72,7 +64,7 @@ def _load(source: Source) -> Trajectory:
         },
     )
     for index, turn in enumerate(turns):
-        event, flaw = _event(turn, trajectory.events)
+        event, flaw = turn_event(turn, trajectory.events)
         event.seq = index
         event.time = index
         trajectory.events.append(event)
@@ -92,46 +84,6 @@ def _roles(prompts: Any) -> list[dict[str, Any]]:
     if not isinstance(prompts, Mapping):
         return []
     return [{"name": str(name), "system": str(text)} for name, text in prompts.items()]
-
-
-def _event(turn: Any, before: list[Event]) -> tuple[Event, str]:
-    """One turn as an event, and what was odd about it."""
-    if not isinstance(turn, dict):
-        return Event("message", content=_text(turn), to=(ALL,)), "it is no object"
-    content, flaw = _text(turn.get("content")), ""
-    if not isinstance(turn.get("content"), str):
-        flaw = "its content is no text and is kept as JSON"
-    written = turn.get("name") or turn.get("role") or ""
-    speaker = written if isinstance(written, str) else _text(written)
-    if not speaker:
-        flaw = "it names no speaker"
-    data: dict[str, Any] = {}
-    if turn.get("name") and turn.get("role"):
-        data["as"] = turn["role"]
-    others = {key: value for key, value in turn.items() if key not in _OF_A_TURN}
-    if others:
-        data["labels"] = others
-    executed = execution(content, speaker, before[-1] if before else None)
-    if executed is not None:
-        executed.data = data | executed.data
-        return executed, flaw
-    stage = _STAGE.fullmatch(speaker)
-    if stage is None:
-        event = Event("message", role=speaker, content=content, to=(ALL,), data=data)
-    else:
-        data["speaker"] = speaker
-        kind: Any = "thought" if stage["note"] == "thought" else "message"
-        to = stage["to"] or ALL
-        event = Event(kind, role=stage["name"], content=content, to=(to,), data=data)
-    if says_farewell(content):
-        data["farewell"] = True
-    return event, flaw
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _labels(trajectory: Trajectory) -> list[Labels]:
