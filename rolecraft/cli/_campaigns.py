@@ -116,13 +116,15 @@ def told(campaign: Labelling[Any], done: int, output: Output) -> bool:
         output.say(f"Labels of {done} {'trace' if done == 1 else 'traces'}: {campaign.out}")
     for reason, traces in _by_reason(campaign.refused).items():
         number = "1 trace" if len(traces) == 1 else f"{len(traces)} traces"
-        output.warn(f"The judge refused {number} ({_some(traces)}): {in_words_of_commands(reason)}")
+        output.warn(
+            f"The judge refused {number} ({_some(sorted(traces))}): {in_words_of_commands(reason)}"
+        )
     if campaign.stopped:
         left = f", with {campaign.skipped} not looked at" if campaign.skipped else ""
         # A refusal was told with its reason, and the same command would meet it again.
         refusal = next((why for why in campaign.refused.values() if why in campaign.stopped), "")
         reason = in_words_of_commands(campaign.stopped.replace(refusal, "").strip())
-        more = " Mend what it says first." if refusal else _goes_on(campaign)
+        more = " It would refuse again: mend the reason first." if refusal else _goes_on(campaign)
         output.warn(f"Stopped{left}: {reason}{more}")
     if campaign.unanswered:
         output.warn(

@@ -53,6 +53,8 @@ def _in_how_many(traces: Collection[int], total: int) -> str:
     if total <= 1:
         return ""
     least, most = min(traces), max(traces)
+    if least == total:
+        return f" (in all {total} traces)"
     number = str(most) if least == most else f"{least} to {most}"
     return f" (in {number} of {total} traces)"
 

@@ -139,6 +139,7 @@ async def _blame(
 ) -> tuple[list[Attribution], int]:
     """Whom each trace blames, and how many files cannot be read."""
     from rolecraft.errors import TraceError
+    from rolecraft.failure_taxonomy.judging.campaign import NOT_LOOKED
 
     found: list[Attribution] = []
     broken = 0
@@ -152,7 +153,9 @@ async def _blame(
                     continue
                 found.append(result)
                 output.result(result.to_dict())
-                output.say(in_words_of_commands(str(result)))
+                # Why a judge refused is told once for all traces, at the end.
+                short = str(result).partition(f"{NOT_LOOKED}: ")
+                output.say(in_words_of_commands(short[0] + (NOT_LOOKED if short[1] else "")))
     finally:
         await models.aclose()
     return found, broken

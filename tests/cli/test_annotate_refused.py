@@ -126,6 +126,7 @@ def test_a_judge_that_refuses_is_told_once_with_its_reason(process, runs, server
     assert re.search(rf"The judge refused 8 traces \({re.escape(str(runs))}/run-\d.jsonl, ", told)
     assert "none left out" not in told
     assert "The same command goes on" not in told
+    assert "It would refuse again" in told
     assert "no judge was given" not in result.out
     assert "the judge did not look at the trace" in result.out
     assert "is left as it was: it has more labels" in told

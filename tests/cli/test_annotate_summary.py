@@ -53,6 +53,11 @@ def test_in_how_many_traces_modes_were_left_open_is_one_number_where_it_is_the_s
     assert left_open(reports) == [f"Not judged: reset, derailment: {WHY} (in 2 of 3 traces)"]
 
 
+def test_modes_that_nobody_judged_anywhere_were_left_open_in_all_traces():
+    reports = [report(dict.fromkeys(list(MODES)[1:], "absent"))] * 4
+    assert left_open(reports) == [f"Not judged: {next(iter(MODES))}: {WHY} (in all 4 traces)"]
+
+
 def test_the_table_says_why_it_is_a_failure(capsys):
     finding = FailureFinding(
         "repetition",
