@@ -23,6 +23,8 @@ from typing import Any, Literal
 
 from rolecraft.failure_taxonomy.formats._said import Part, Said
 from rolecraft.failure_taxonomy.formats._telling import UNNAMED, Telling
+from rolecraft.failure_taxonomy.formats._values import values
+from rolecraft.failure_taxonomy.formats.base import Source
 from rolecraft.trajectories.events import Event, Usage
 from rolecraft.trajectories.trajectory import Trajectory
 
@@ -71,6 +73,33 @@ class _Node:
     first: int = 0
     """Number of the first event since its beginning."""
     call: Event | None = None
+
+
+def tell_traces(
+    source: Source,
+    traces: Iterable[tuple[Trajectory, Iterable[Span]]],
+    *,
+    odd: int,
+    what: str,
+) -> Iterator[Trajectory]:
+    """Fill the trajectories of a file from their spans; without those in which nothing happens.
+
+    A record that is no `what` may be of any trace: each says how many (`odd`) there are. The first
+    accounts for them.
+    """
+    _, flaws = values(source)
+    problems = [f"{source.path}: {flaw}" for flaw in flaws]
+    if odd:
+        problems.append(f"{source.path}: {odd} records are no {what} and were left out")
+    for number, (trajectory, spans) in enumerate(traces):
+        trajectory.id = trajectory.id or source.path.stem
+        trajectory.problems += problems
+        tell_spans(trajectory, spans)
+        if number == 0:
+            trajectory.about["accounting"]["unsegmented"] += odd
+            trajectory.about["accounting"]["total"] += odd
+        if trajectory.events:
+            yield trajectory
 
 
 def tell_spans(trajectory: Trajectory, spans: Iterable[Span]) -> Trajectory:

@@ -14,17 +14,16 @@ from typing import Any
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.formats._otlp import get, moment
 from rolecraft.failure_taxonomy.formats._said import Part, as_arguments, as_text
-from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_spans
+from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_traces
 from rolecraft.failure_taxonomy.formats._values import (
     first_record,
     labels_in,
     one_or_all,
     records,
     sayings,
-    values,
 )
 from rolecraft.failure_taxonomy.formats.base import Format, Source
-from rolecraft.failure_taxonomy.formats.otel import lost, usage_of, whole
+from rolecraft.failure_taxonomy.formats.otel import usage_of, whole
 from rolecraft.trajectories.events import Usage
 from rolecraft.trajectories.trajectory import Trajectory
 
@@ -89,25 +88,23 @@ def _traces(source: Source) -> Iterator[Trajectory]:
             inside.setdefault(trace, []).append(record)
         else:
             odd += 1
-    _, flaws = values(source)
     if not inside:
         raise TraceError(source.path, "there are no observations in it")
-    for number, (trace, observations) in enumerate(inside.items()):
-        about: dict[str, Any] = {"format": NAME}
-        trajectory = Trajectory(trace, about)
-        trajectory.problems += [f"{source.path}: {flaw}" for flaw in flaws]
-        record = traces.get(trace, {})
-        labels = _labels(record)
-        if labels:
-            about["labels"] = labels
-        known = set(map(_id, observations))
-        spans = [_span(each, known) for each in observations]
-        tell_spans(trajectory, [*_root(record, spans), *spans])
-        if number == 0 and odd:
-            trajectory.problems.append(f"{source.path}: {odd} records are no observations")
-            lost(about, odd)
-        if trajectory.events:
-            yield trajectory
+    trajectories = (
+        _of_trace(trace, traces.get(trace, {}), observations)
+        for trace, observations in inside.items()
+    )
+    yield from tell_traces(source, trajectories, odd=odd, what="observations")
+
+
+def _of_trace(
+    trace: str, record: Mapping[str, Any], observations: list[Mapping[str, Any]]
+) -> tuple[Trajectory, list[Span]]:
+    labels = _labels(record)
+    trajectory = Trajectory(trace, {"format": NAME, **({"labels": labels} if labels else {})})
+    known = set(map(_id, observations))
+    spans = [_span(each, known) for each in observations]
+    return trajectory, [*_root(record, spans), *spans]
 
 
 def _id(record: Mapping[str, Any]) -> str:

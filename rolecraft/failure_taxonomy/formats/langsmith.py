@@ -14,17 +14,16 @@ from typing import Any
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.formats._otlp import get, moment
 from rolecraft.failure_taxonomy.formats._said import Part, as_arguments, as_text, read_message
-from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_spans
+from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_traces
 from rolecraft.failure_taxonomy.formats._values import (
     first_record,
     labels_in,
     one_or_all,
     records,
     sayings,
-    values,
 )
 from rolecraft.failure_taxonomy.formats.base import Format, Source
-from rolecraft.failure_taxonomy.formats.otel import lost, usage_of, whole
+from rolecraft.failure_taxonomy.formats.otel import usage_of, whole
 from rolecraft.trajectories.events import Usage
 from rolecraft.trajectories.trajectory import Trajectory
 
@@ -71,23 +70,20 @@ def _traces(source: Source) -> Iterator[Trajectory]:
             found = list(_unfolded(run))
             odd += not found
             runs += found
-    _, flaws = values(source)
     if not runs:
         raise TraceError(source.path, "there are no runs in it (objects with a `run_type`)")
     traces: dict[str, list[Mapping[str, Any]]] = {}
     for run in {_id(run) or str(number): run for number, run in enumerate(runs)}.values():
         traces.setdefault(_trace(run), []).append(run)
-    for number, (trace, members) in enumerate(traces.items()):
-        about: dict[str, Any] = {"format": NAME}
-        trajectory = Trajectory(trace or source.path.stem, about)
-        trajectory.problems += [f"{source.path}: {flaw}" for flaw in flaws]
-        by_id = {_id(run): run for run in members}
-        tell_spans(trajectory, [_span(run, by_id) for run in members])
-        if number == 0 and odd:
-            trajectory.problems.append(f"{source.path}: {odd} records are no runs")
-            lost(about, odd)
-        if trajectory.events:
-            yield trajectory
+    trajectories = (
+        (Trajectory(trace, {"format": NAME}), _spans(members)) for trace, members in traces.items()
+    )
+    yield from tell_traces(source, trajectories, odd=odd, what="runs")
+
+
+def _spans(runs: list[Mapping[str, Any]]) -> list[Span]:
+    by_id = {_id(run): run for run in runs}
+    return [_span(run, by_id) for run in runs]
 
 
 def _unfolded(run: Any) -> Iterator[Mapping[str, Any]]:

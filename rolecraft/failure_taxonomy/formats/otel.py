@@ -23,7 +23,7 @@ from rolecraft.failure_taxonomy.formats._otlp import (
 )
 from rolecraft.failure_taxonomy.formats._renamed import renamed
 from rolecraft.failure_taxonomy.formats._said import Part, Said, as_arguments, as_text, read_message
-from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_spans
+from rolecraft.failure_taxonomy.formats._spans import Span, SpanKind, tell_traces
 from rolecraft.failure_taxonomy.formats._values import (
     first_record,
     is_label,
@@ -75,24 +75,10 @@ def load_spans(source: Source, name: str, read: Callable[[RawSpan], Span]) -> It
     traces: dict[str, list[RawSpan]] = {}
     for span in raw:
         traces.setdefault(span.trace, []).append(span)
-    problems = [f"{source.path}: {flaw}" for flaw in flaws]
-    if odd:
-        problems.append(f"{source.path}: {odd} records are no spans and were left out")
-    for number, (trace, spans) in enumerate(traces.items()):
-        about: dict[str, Any] = {"format": name}
-        trajectory = Trajectory(trace or source.path.stem, about)
-        trajectory.problems += problems
-        tell_spans(trajectory, map(read, spans))
-        if number == 0:
-            lost(about, odd)
-        if trajectory.events:
-            yield trajectory
-
-
-def lost(about: dict[str, Any], odd: int) -> None:
-    """Add to an account the records that could not be used."""
-    about["accounting"]["unsegmented"] += odd
-    about["accounting"]["total"] += odd
+    trajectories = (
+        (Trajectory(trace, {"format": name}), map(read, spans)) for trace, spans in traces.items()
+    )
+    yield from tell_traces(source, trajectories, odd=odd, what="spans")
 
 
 def read_span(raw: RawSpan) -> Span:

@@ -317,6 +317,27 @@ def test_what_a_tool_is_asked_to_expect_is_told(form: str, tmp_path: Path) -> No
     assert call.data["arguments"] == asked
 
 
+@pytest.mark.parametrize("form", ["langsmith", "langfuse", "otel"])
+def test_a_record_that_is_none_may_be_of_any_trace_of_its_file(form: str, tmp_path: Path) -> None:
+    rows: list[Any] = []
+    for trace in ("1", "2"):
+        asked: dict[str, Any] = {"question": "How many?"}
+        if form == "langsmith":
+            rows += [{**run, "trace_id": trace} for run in of_langsmith(asked)[:1]]
+        elif form == "langfuse":
+            rows.append({**of_langfuse(asked), "id": trace})
+        else:
+            rows.append(of_otel(asked) | {"context": {"trace_id": trace, "span_id": trace}})
+        if form == "langsmith":
+            rows[-1]["id"] = trace
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([*rows, {"odd": 1}]))
+    both = [imported.trajectory for imported in read_all(path)]
+    assert len(both) == 2
+    assert all("1 records are no" in "".join(each.problems) for each in both)
+    assert [account(each)["unsegmented"] for each in both] == [1, 0]
+
+
 def test_deep_nesting_takes_time_in_proportion_to_its_depth() -> None:
     def per_span(count: int) -> float:
         spans = [Span(str(n), parent=str(n - 1), kind="other") for n in range(count)]
