@@ -69,7 +69,14 @@ def label(
             "has changed since. They are kept, and neither shown nor exported."
         )
     if export is not None:
-        for path in export_folder(desk, export):
+        written = export_folder(desk, export)
+        if not written:
+            output.warn(
+                f"Nothing to export: no round is finished, and nothing is decided, in `{out}`. In "
+                "a finished round every mode has a verdict; the page says what is missing."
+            )
+            raise typer.Exit(ExitCode.ERROR)
+        for path in written:
             output.say(str(path))
         for key, trace in desk.traces.items():
             for flawed, flaw in desk.gold_flaws(key).items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._exits import ExitCode
+from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._failures import say_remedies
 from rolecraft.cli._judges import Format
 from rolecraft.cli._options import Debug, Json, Mapping, Modes
@@ -83,7 +83,10 @@ def report(
 
             names = ", ".join(str(error.path) for error in broken)
             notes = [f"Not in here, as they could not be read: {names}."] if broken else []
-            write_page(out, failures_page(found, notes=notes))
+            try:
+                write_page(out, failures_page(found, notes=notes))
+            except OSError as error:
+                raise CommandLineError(f"`{out}` cannot be written: {error.strerror}.") from error
             output.say(f"Wrote `{out}`.")
         if broken:
             raise typer.Exit(ExitCode.INCOMPLETE)

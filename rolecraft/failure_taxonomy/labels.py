@@ -193,8 +193,9 @@ def read_labels(
 
 
 def write_labels(labels: Iterable[Labels], path: Path | str) -> Path:
-    """Write labels as JSON lines; the path."""
+    """Write labels as JSON lines, making their folder if need be; the path."""
     lines = [json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in labels]
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text("".join(lines), encoding="utf-8")
     return Path(path)
 

@@ -38,8 +38,9 @@ def wide_table(labels: Iterable[Labels]) -> tuple[list[str], list[list[str]]]:
 
 
 def write_table(labels: Iterable[Labels], path: Path | str) -> Path:
-    """Write the table as a CSV file, UTF-8; the path."""
+    """Write the table as a CSV file, UTF-8, making its folder if need be; the path."""
     header, rows = wide_table(labels)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(csv_text([header, *rows]), "utf-8", "backslashreplace", newline="")
     return Path(path)
 

@@ -183,7 +183,7 @@ def test_nothing_to_read_is_an_error_that_says_why(cli: Any, tmp_path: Path) -> 
 def test_a_broken_file_beside_good_ones_is_named(cli: Any, run: Path, tmp_path: Path) -> None:
     (run.parent / "bad.json").write_text("{")
     result = cli("label", run.parent, "--export", tmp_path / "x")
-    assert result.code == ExitCode.OK
+    assert result.code == ExitCode.ERROR  # nothing is labelled yet
     assert "bad.json" in result.err
 
 
@@ -235,3 +235,15 @@ def test_an_export_says_which_decisions_have_no_evidence_and_are_left_out(cli, r
     assert "quotes what none of its events says." in said
     (row,) = read_labels(tmp_path / "exported" / "gold.jsonl")
     assert [finding.mode for finding in row.findings] == ["derailment"]
+
+
+def test_an_export_of_nothing_says_so_and_writes_nothing(cli, run, tmp_path):
+    """An empty table would look like labels that say nothing."""
+    (trace,) = open_traces([run])
+    desk = Desk([trace], tmp_path / "labels")
+    desk.join("Ann")
+    desk.edit("Ann", trace.key, "mode/reset", {"verdict": "absent"}, base=0)
+    result = cli("label", run, "--out", desk.folder, "--export", tmp_path / "exported")
+    assert result.code == ExitCode.ERROR
+    assert "Nothing to export: no round is finished" in result.err
+    assert not (tmp_path / "exported").exists()

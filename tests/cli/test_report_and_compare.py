@@ -194,3 +194,20 @@ def test_journals_are_compared_through_the_detectors(cli, tmp_path):
     result = cli("compare", tmp_path / "a", tmp_path / "b")
     assert result.code == ExitCode.OK
     assert "rolecraft detectors" in result.out
+
+
+def test_a_page_that_cannot_be_written_is_one_line(cli, make, tmp_path):
+    (tmp_path / "taken").write_text("")
+    result = cli("report", make("a", "+"), "--out", tmp_path / "taken" / "r.html")
+    assert result.code == ExitCode.USAGE
+    assert "cannot be written" in result.err
+
+
+def test_folders_of_outputs_are_made(cli, make, tmp_path):
+    """One rule for all commands that write a file."""
+    labels = make("a", "+")
+    wide, page = tmp_path / "x" / "y" / "wide.csv", tmp_path / "z" / "w" / "page.html"
+    assert cli("labels", labels, "--wide", wide).code == ExitCode.OK
+    assert cli("report", labels, "--out", page).code == ExitCode.OK
+    assert wide.is_file()
+    assert page.is_file()

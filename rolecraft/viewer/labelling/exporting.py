@@ -15,6 +15,7 @@ from rolecraft.failure_taxonomy.table import csv_text, wide_table
 from rolecraft.viewer.labelling.desk import Desk
 from rolecraft.viewer.labelling.sheet import MODE, Sheet
 
+TABLE = "labels.csv"
 GOLD = "gold"
 """The annotator of adjudicated labels."""
 
@@ -39,14 +40,20 @@ def exports(desk: Desk, *, seen_by: str | None = None) -> dict[str, str]:
         name: "".join(json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in rows)
         for name, rows in sorted(files.items())
     }
-    return written | {"labels.csv": _table(desk, seen_by)}
+    return written | {TABLE: _table(desk, seen_by)}
 
 
 def export_folder(desk: Desk, folder: Path | str) -> list[Path]:
-    """Write the files into a folder; their paths. Raises `JournalError` if the disk refuses."""
+    """Write the files into a folder; their paths. Raises `JournalError` if the disk refuses.
+
+    Writes nothing, not even the folder, where nobody has finished a round or decided anything.
+    """
     folder = Path(folder)
-    paths = []
-    for name, text in exports(desk).items():
+    paths: list[Path] = []
+    files = exports(desk)
+    if set(files) == {TABLE}:
+        return paths
+    for name, text in files.items():
         path = folder / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
