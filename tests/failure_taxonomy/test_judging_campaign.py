@@ -17,11 +17,12 @@ from rolecraft.errors import (
     UsageError,
 )
 from rolecraft.failure_taxonomy import MODES, Judge
-from rolecraft.failure_taxonomy.judging import campaign as campaign_module
+from rolecraft.failure_taxonomy.judging import labels_file
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.cache import AnswerCache
-from rolecraft.failure_taxonomy.judging.campaign import GIVE_UP, TRIES, Campaign, LabelsError
+from rolecraft.failure_taxonomy.judging.campaign import GIVE_UP, TRIES, Campaign
 from rolecraft.failure_taxonomy.judging.estimate import estimate
+from rolecraft.failure_taxonomy.judging.labels_file import LabelsError
 from rolecraft.failure_taxonomy.judging.merging import is_global
 from rolecraft.failure_taxonomy.judging.pacing import Pace
 from rolecraft.failure_taxonomy.labels import read_labels
@@ -452,7 +453,7 @@ async def test_labels_that_another_process_has_just_finished_are_not_emptied(
                 there.touch()
         lock(fd)
 
-    monkeypatch.setattr(campaign_module, "lock", late)
+    monkeypatch.setattr(labels_file, "lock", late)
     campaign = Campaign(folder, out=out).run()
     await anext(campaign)
     assert out.read_text() == finished
