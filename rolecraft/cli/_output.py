@@ -178,7 +178,7 @@ class Output:
         The first `whole` columns are never broken. Nothing is where there is no terminal: a file
         name in two lines is found by no `grep`.
         """
-        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+        table = Table(box=box.SIMPLE_HEAD)
         for index, name in enumerate(head):
             table.add_column(
                 name,
@@ -188,6 +188,7 @@ class Output:
             )
         for row in rows:
             table.add_row(*(Text(printable(str(cell))) for cell in row))
+        self.say(title, style="bold")  # in the table it would be as narrow as that
         if not self.page.is_terminal:
             wide = self.page.options.update(width=_UNBOUNDED)
             table.width = Measurement.get(self.page, wide, table).maximum

@@ -154,7 +154,7 @@ def test_labels_are_listed_and_written_as_one_table(cli, gold, predicted, tmp_pa
         "runs/0.jsonl",
         "runs/1.jsonl",
     ]
-    assert cli("labels", gold, "--wide", tmp_path / "no" / "x.csv").code == ExitCode.USAGE
+    assert cli("labels", gold, "--wide", gold / "x.csv").code == ExitCode.USAGE
 
 
 def test_modes_of_your_own_are_rows_too(cli, tmp_path):
