@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rolecraft.failure_taxonomy import goals
 from rolecraft.messages import ALL, NOBODY, SELF, USER
 from rolecraft.trajectories import Event, FailureFinding, Trajectory, Usage
 from rolecraft.trajectories.in_words import money
@@ -77,9 +78,7 @@ def findings_by_event(findings: Iterable[FailureFinding]) -> dict[int, list[Fail
 
 def task_of(trajectory: Trajectory) -> str:
     """The task's prompt: from the header, or what the user said first; may be empty."""
-    task = trajectory.about.get("task")
-    prompt = task.get("prompt") if isinstance(task, dict) else task
-    if isinstance(prompt, str) and prompt:
+    if prompt := goals.task_of(trajectory.about):
         return prompt
     first = next(trajectory.of("message"), None)
     return first.content if first is not None and first.role == USER else ""
