@@ -333,8 +333,8 @@ def get_mode(concept: str) -> Mode:
             MODES,
             hint=(
                 "Modes are named by concept id; codes such as '3.2' have meant different modes "
-                "in different versions. One of your own is known once `load_modes` (`--modes FILE`) "
-                "or `register_mode` was told of it."
+                "in different versions. One of your own is known once `load_modes` (`--modes "
+                "FILE`) or `register_mode` was told of it."
             ),
         )
     return mode
