@@ -93,7 +93,7 @@ def client(server: LabellingServer) -> Iterator[httpx.Client]:
 
 # --- a real browser -----------------------------------------------------------------------------
 
-expect.set_options(timeout=30_000)  # a bound for a slow machine; nothing waits for it
+expect.set_options(timeout=120_000)  # a bound for a slow machine; nothing waits for it
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
@@ -155,6 +155,7 @@ class Visiting:
     async def __call__(self, server: LabellingServer, annotator: str = "", **options: Any) -> Visit:
         options.setdefault("viewport", {"width": 1280, "height": 800})
         context = await self._browser.new_context(**options)
+        context.set_default_timeout(120_000)
         self._contexts.append(context)
         return await self.tab(context, server, annotator)
 
