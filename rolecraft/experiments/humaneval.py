@@ -14,17 +14,14 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rolecraft.environments.program_development.environment import LIMITS
+from rolecraft.environments.program_development.environment import LIMITS, ProgramEnvironment
 from rolecraft.environments.program_development.program import ENTRY_POINT
-from rolecraft.environments.task import Task, TaskEnvironment
+from rolecraft.environments.task import Task
 from rolecraft.experiments.rows import field, read
-from rolecraft.roles.ready.source_files import files_in
-from rolecraft.roles.role import Role
-from rolecraft.sandboxes import Bubblewrap, Sandbox
+from rolecraft.sandboxes import Sandbox
 from rolecraft.trajectories.events import Signal
 
 HUB = "openai/openai_humaneval"
@@ -69,30 +66,17 @@ def _asked(prompt: str, entry_point: str) -> str:
     )
 
 
-class HumanEvalEnvironment(TaskEnvironment):
+class HumanEvalEnvironment(ProgramEnvironment):
     """One function to write. Signals:
 
     - `tests.passed`, `tests.failed`: 1 and 0 if the published tests pass, else 0 and 1;
     - `files.written`: how many files the team handed over.
 
-    The files are what the messages of the team say, as in `ProgramEnvironment`.
+    The team's files are what its messages say, as in any `ProgramEnvironment`.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        roles: Iterable[Role] = (),
-        *,
-        sandbox: Sandbox | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(task, roles, **options)
-        self.sandbox = sandbox or Bubblewrap()
-        self.about.setdefault("goal", {"artifacts": [ENTRY_POINT]})
-        self.about.setdefault("outcome", {"signal": "tests.failed", "at_most": 0})
-
     async def grade(self) -> list[Signal]:
-        files = files_in(self.trajectory)
+        files = self.files
         passed = ENTRY_POINT in files and await passes(files, self.task.data, self.sandbox)
         return [
             Signal("files.written", float(len(files)), unit="files"),
