@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from rolecraft.failure_taxonomy.evidence import excerpt
+from rolecraft.failure_taxonomy.evidence import excerpt, find_quote, quotable
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.trajectories.events import Event, FailureFinding, FindingVerdict
 from rolecraft.trajectories.trajectory import Trajectory
@@ -46,15 +46,26 @@ class Detector(ABC):
     # --- the three verdicts -------------------------------------------------------------------
 
     def present(
-        self, mode: str, events: Iterable[Event], *, role: str, reason: str, quote_of: Event | None
+        self,
+        mode: str,
+        events: Iterable[Event],
+        *,
+        role: str,
+        reason: str,
+        quote_of: Event | None,
+        words: str = "",
     ) -> FailureFinding:
+        """The failure is there. Quoted are the `words` of `quote_of` that show it, or its start."""
+        quote = excerpt(quote_of) if quote_of is not None else ""
+        if quote_of is not None and words:
+            quote = find_quote(words, quotable(quote_of)) or quote
         named = tuple(dict.fromkeys(event.seq for event in events))[:MOST_EVENTS]
         return FailureFinding(
             mode,
             "present",
             events=named,
             role=role,
-            quote=excerpt(quote_of) if quote_of is not None else "",
+            quote=quote,
             confidence=CONFIDENCE,
             source=self.name,
             reason=reason,

@@ -117,6 +117,8 @@ class Claim:
     event: Event
     reason: str
     also: tuple[Event, ...] = ()
+    words: str = ""
+    """What it says."""
 
 
 class ReasonAction(Detector):
@@ -141,6 +143,7 @@ class ReasonAction(Detector):
                 [claim.event, *claim.also],
                 role=claim.event.role,
                 quote_of=claim.event,
+                words=claim.words,
                 reason=claim.reason,
             )
             for claim in sorted(found, key=lambda claim: claim.event.seq)
@@ -169,7 +172,8 @@ def _invented_runs(view: TraceView) -> Iterator[Claim]:
         if reporting - {event.role}:
             return
         said.add(event.role)
-        yield Claim(event, f"`{event.role}` says {claim!r}, and nothing was run before")
+        reason = f"`{event.role}` reports a run, and nothing was run before"
+        yield Claim(event, reason, words=claim)
 
 
 def _may_run(event: Event) -> bool:

@@ -70,11 +70,12 @@ _TO_OTHERS = re.compile(r"\b(?:you|your|please)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """A limit that was crossed: by which event, and what else shows it."""
+    """A limit that was crossed: by which event, in which words of it, and what else shows it."""
 
     event: Event
     reason: str
     also: tuple[Event, ...] = ()
+    words: str = ""
 
 
 class RoleSpec(Detector):
@@ -99,6 +100,7 @@ class RoleSpec(Detector):
                 [crossed.event, *crossed.also],
                 role=crossed.event.role,
                 quote_of=crossed.event,
+                words=crossed.words,
                 reason=crossed.reason,
             )
             for crossed in found
@@ -184,7 +186,7 @@ def _forbidden_code(view: TraceView) -> Iterator[Crossed]:
     for event, _, lines, origin in _code(view, shortest=3):
         if event.role in barred and origin is None:
             code = next(line for line in lines if line)
-            yield Crossed(event, f"`{event.role}` is to write no code, and writes {code[:60]!r}")
+            yield Crossed(event, f"`{event.role}` is to write no code, and writes some", words=code)
 
 
 def _work_of_others(view: TraceView) -> Iterator[Crossed]:
@@ -195,12 +197,13 @@ def _work_of_others(view: TraceView) -> Iterator[Crossed]:
     does = {name: _kind_of(name, *profiles.get(name, ())) for name in view.team}
     if "other" not in does.values():
         return
-    for event, text, _, origin in _code(view, shortest=LONG_BLOCK):
+    for event, text, lines, origin in _code(view, shortest=LONG_BLOCK):
         if origin is None or does.get(event.role) != "builds":
             continue
         if does.get(origin.role) == "other" and _PROGRAM.search(text):
             reason = f"`{origin.role}` wrote the code that `{event.role}` hands in"
-            yield Crossed(origin, reason, (event,))
+            copied = (line for line in lines if len(line) >= _LINE and line in origin.content)
+            yield Crossed(origin, reason, (event,), next(copied, ""))
 
 
 def _kind_of(name: str, *profiles: str) -> str:
