@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,12 @@ from rolecraft.models import forbid_real_models
 
 # Where Debian keeps programs that are not on the search path.
 OFF_THE_PATH = {"postgresql": "/usr/lib/postgresql/*/bin"}
+
+
+# A job that a shell runs in the background ignores SIGINT, and so would every process that a test
+# starts in order to interrupt it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
