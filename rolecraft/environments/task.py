@@ -8,6 +8,7 @@ elsewhere. A task environment is used once: state cannot leak into the next epis
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -104,7 +105,8 @@ class TaskEnvironment(Environment, ABC):
         was over is graded again, and must come to the same signals. Raises what `episode` and
         `Team.recover` raise.
         """
-        kept = take_back(
+        kept = await asyncio.to_thread(
+            take_back,
             journal,
             lambda kept: following.check(self, kept.about, kept.known),
             fsync=self.fsync,

@@ -17,12 +17,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from rolecraft.errors import UsageError
 from rolecraft.models._crossed import Crossed
+from rolecraft.models._timed import Timed
 from rolecraft.models.limits import (
     Crossing,
     Decision,
@@ -72,7 +73,7 @@ class Hold:
         return self.charged != _NOTHING
 
 
-class Budget:
+class Budget(Timed):
     """Keeps a group of sessions within `limits`, and within those of `parent` too.
 
     `name` says in messages whose budget it is. `clock` gives seconds, for `Limits.seconds`. One
@@ -87,10 +88,10 @@ class Budget:
         name: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(clock)
         self.limits = limits
         self.parent = parent
         self.name = name
-        self.clock = clock
         self.spent = Usage(calls=0, usd=0.0)
         """What was billed, as the provider reports it; unknown prices count as nothing."""
         self._held = Hold()
@@ -100,10 +101,6 @@ class Budget:
         self._question: asyncio.Lock | None = None
         """Held while `on_limit` is asked: the answer may settle the next question too."""
         self._answer: Decision | None = None
-        self._passed = 0.0
-        self._since = 0.0
-        self._users = 0
-        """How many runs, turns and calls make the time pass now."""
 
     @property
     def limits_usd(self) -> bool:
@@ -170,8 +167,6 @@ class Budget:
         It goes on while `on_limit` decides. What an interrupted call would have cost is unknown,
         so its estimate is charged; the hold stays to be released.
         """
-        if not self.limits_seconds:
-            return await call
         with self.running():
             task = asyncio.ensure_future(call)
             try:
@@ -257,11 +252,6 @@ class Budget:
             while (passed := budget._passed_by(model, role)) is not None:
                 await passed.settle(note)
 
-    async def check_time(self, doing: str, *, role: str = "", note: Note | None = None) -> None:
-        """Before anything that takes time. At a crossing `on_limit` decides, as in `hold`."""
-        while (late := self._out_of_time(role, doing)) is not None:
-            await late.settle(note)
-
     async def cross(
         self, limit: LimitName, used: float, doing: str, *, note: Note | None = None
     ) -> None:
@@ -283,27 +273,6 @@ class Budget:
     def named(self, name: str) -> Budget:
         """Here and further out, the budget of this name; this one if there is none."""
         return next((budget for budget in self._chain if budget.name == name), self)
-
-    # --- time --------------------------------------------------------------------------------
-
-    def running(self) -> AbstractContextManager[None]:
-        """While it is open, time passes here and further out, however often it is opened."""
-        return _Passing(self._chain)
-
-    @property
-    def seconds(self) -> float:
-        """The time that has passed in this process."""
-        return self._passed + (self.clock() - self._since if self._users else 0.0)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Until the first limit here or further out is crossed; None without one."""
-        left = [
-            max(budget.limits.seconds - budget.seconds, 0.0)
-            for budget in self._chain
-            if budget.limits.seconds is not None
-        ]
-        return min(left, default=None)
 
     # --- crossings -----------------------------------------------------------------------------
 
@@ -389,13 +358,6 @@ class Budget:
             return self._crossed("tokens", tokens, _call_of(model), role, when="after")
         return None
 
-    def _out_of_time(self, role: str, doing: str, *, when: When = "before") -> Crossed | None:
-        for budget in self._chain:
-            allowed = budget.limits.seconds
-            if allowed is not None and (passed := budget.seconds) >= allowed:
-                return budget._crossed("seconds", passed, doing, role, when=when)
-        return None
-
     def _crossed(
         self,
         limit: LimitName,
@@ -420,27 +382,6 @@ class Budget:
 
     def __repr__(self) -> str:
         return f"Budget({self.limits}, spent={self.spent})"
-
-
-class _Passing:
-    """Time passes in these budgets. A class, because `contextmanager` takes three times as long."""
-
-    __slots__ = ("_budgets",)
-
-    def __init__(self, budgets: tuple[Budget, ...]) -> None:
-        self._budgets = budgets
-
-    def __enter__(self) -> None:
-        for budget in self._budgets:
-            if not budget._users:
-                budget._since = budget.clock()
-            budget._users += 1
-
-    def __exit__(self, *error: object) -> None:
-        for budget in self._budgets:
-            budget._users -= 1
-            if not budget._users:
-                budget._passed += budget.clock() - budget._since
 
 
 def _call_of(model: Model) -> str:

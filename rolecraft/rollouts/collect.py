@@ -65,7 +65,7 @@ async def collect(
             try:
                 path = None if journal is None else journal(task)
                 models: dict[str, Any] = {"model": ours, "role_models": by_role}
-                if path is not None and _begun(path):
+                if path is not None and await asyncio.to_thread(_begun, path):
                     result = await scenario.recover(task, path, **models, **options)
                 else:
                     own: dict[str, Any] = {} if path is None else {"journal": path}
