@@ -88,6 +88,13 @@ def test_importing_reads_nothing_but_python_and_writes_nothing_at_home(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_command_loads_what_a_subcommand_needs_when_it_is_called(tmp_path: Path) -> None:
+    loaded = set(probe("import rolecraft.cli.main", tmp_path)["modules"])
+    late = ("failure_taxonomy", "viewer", "experiments", "training", "scenarios")
+    assert not loaded & {f"rolecraft.{package}" for package in late}
+    assert not loaded & {"torch", "litellm", "httpx", "sqlalchemy", "starlette"}
+
+
 def test_names_of_higher_floors_are_known_before_they_are_loaded() -> None:
     """`from rolecraft import train` works although `import rolecraft` does not load training."""
     import rolecraft

@@ -15,7 +15,6 @@ from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
 from rolecraft.cli.report import Annotator
-from rolecraft.viewer.reading import count
 
 if TYPE_CHECKING:
     from rolecraft.errors import TraceError
@@ -135,6 +134,8 @@ def _labels(
 
 
 def _show(found: Comparison, alpha: float, output: Output) -> None:
+    from rolecraft.viewer.reading import count
+
     before, after = found.traces
     how = "paired by name" if found.paired else "two independent sets"
     output.say(

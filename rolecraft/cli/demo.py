@@ -17,7 +17,6 @@ from rolecraft.cli._failures import counts, coverage
 from rolecraft.cli._options import Debug, Json, Out, Seed
 from rolecraft.cli._output import Output
 from rolecraft.cli._training import step_record, step_words, use_threads, writing_to
-from rolecraft.viewer.report import Example, TrainingReport, training_page
 
 if TYPE_CHECKING:
     from rolecraft.environments import Task
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from rolecraft.models.transformers_model import TransformersModel
     from rolecraft.scenarios import Episode
     from rolecraft.training import StepRecord, TrainingRun
+    from rolecraft.viewer.report import Example
 
 ENOUGH = 0.9
 """Success rate below which the demo counts as not learnt (exit code 3)."""
@@ -187,6 +187,7 @@ def _write(shown: _Shown, out: Path, made_by: str) -> Path:
     from rolecraft.failure_taxonomy import MODES
     from rolecraft.viewer import write_page
     from rolecraft.viewer.charts import Level
+    from rolecraft.viewer.report import TrainingReport, training_page
 
     records = shown.training.records
     before, after = shown.before, shown.after
@@ -239,6 +240,8 @@ def _curves(records: Sequence[StepRecord]) -> dict[str, list[tuple[float, float]
 
 def _examples(shown: _Shown) -> list[Example]:
     """Two failures of the untrained team, one for each role if there are such, and a success."""
+    from rolecraft.viewer.report import Example
+
     before, after = shown.before, shown.after
     chosen = [
         ("Before training: the planner reads the wrong register", before, (0.0, 1.0, 0.0)),

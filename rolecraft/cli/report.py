@@ -15,7 +15,6 @@ from rolecraft.cli._options import Debug, Json, Mapping, Modes
 from rolecraft.cli._output import Output
 from rolecraft.cli.labels import passed_over
 from rolecraft.errors import UnknownName
-from rolecraft.viewer.reading import percent
 
 if TYPE_CHECKING:
     from rolecraft.errors import TraceError
@@ -96,6 +95,7 @@ def _show(found: Distribution, output: Output) -> None:
     from rolecraft.failure_taxonomy.codes import MAST_V3
     from rolecraft.viewer.failures import ADDED, judged_sentence
     from rolecraft.viewer.failures_charts import share_of
+    from rolecraft.viewer.reading import percent
 
     output.say(judged_sentence(found))
     rows = [
