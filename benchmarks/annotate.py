@@ -22,8 +22,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from gate import Gate
 from judge_tokens import judge_tokens
 from judge_tokens import table as tokens_table
 
@@ -51,20 +52,6 @@ _WORDS = (
     "merges renames groups checks rounds the a of after before when every value row field file"
 )
 WORDS = _WORDS.split()
-
-
-class Gate(NamedTuple):
-    what: str
-    value: float
-    limit: float
-
-    @property
-    def ok(self) -> bool:
-        return self.value <= self.limit
-
-    def __str__(self) -> str:
-        verdict = "ok  " if self.ok else "OVER"
-        return f"{verdict} {self.what}: {self.value:.3g} (limit {self.limit:.3g})"
 
 
 def main() -> int:

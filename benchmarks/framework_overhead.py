@@ -23,6 +23,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gate import Gate
+
 MEASURE = Path(__file__).parent / "overhead" / "measure.py"
 AUTOGEN_TURN_US = 34.0
 
@@ -144,20 +146,6 @@ def child(*words: str) -> dict[str, float]:
         raise SystemExit(f"measuring {words} failed:\n{done.stderr}")
     measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return measured
-
-
-class Gate(NamedTuple):
-    what: str
-    value: float
-    limit: float
-
-    @property
-    def ok(self) -> bool:
-        return self.value <= self.limit
-
-    def __str__(self) -> str:
-        mark = "ok  " if self.ok else "OVER"
-        return f"{mark} {self.what}: {self.value:.3g} (limit {self.limit:.3g})"
 
 
 def check(results: dict[str, dict[str, Any]]) -> list[Gate]:
