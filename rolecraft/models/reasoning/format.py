@@ -20,8 +20,8 @@ class ReasoningFormat:
     other white space stays as the model wrote it. Of two markers that match at one place the longer
     counts. A marker between two backticks is quoted, and data.
 
-    - A block begins at one of `opens` and ends at the next of `closes`. An open marker that directly
-      follows another, white space aside, is dropped; any other one in a block is data.
+    - A block begins at one of `opens` and ends at the next of `closes`. Open markers at its very
+      beginning, white space aside, are dropped; any other one in a block is data.
     - A block that is never closed reaches to the first of `ends_at`, else to the end of the text.
     - Reasoning that is white space only is none.
     """
