@@ -158,6 +158,10 @@ class BadModelResponse(ModelError):
     """A model's server answered something that is not a completion."""
 
 
+class AdapterError(ModelError):
+    """An adapter cannot be served: damaged, of another base model, of too large a rank, …"""
+
+
 class RealModelForbidden(ModelError):
     """A real model was called while `forbid_real_models` is in force."""
 
