@@ -32,15 +32,15 @@ class ReasoningFormat:
     ends_at: tuple[str, ...] = ()
     """Markers of tool calls that end a block which is never closed. They are no part of it."""
     drops: tuple[str, ...] = ()
-    """Markers outside blocks that are no content, such as those around an answer.
-
-    A marker of `closes` that comes after a block is such a one as well: models repeat it.
-    """
+    """Markers outside blocks that are no content, such as those around an answer."""
+    repeats: bool = True
+    """Whether a marker of `closes` after a block is dropped: models repeat it."""
     starts_inside: bool | None = None
     """Whether an answer begins in a block, when the caller does not say.
 
     True where the chat template writes the open marker, which the answer then lacks. None: it may;
     a close marker that no open marker precedes then shows that the text before it was reasoning.
+    Where the caller says that an answer begins outside, such a close marker is data.
     """
     opens_again: bool = True
     """Whether a block may begin after content."""
