@@ -14,6 +14,7 @@ from rolecraft.models.reasoning.format import ReasoningFormat
 
 _THINK = ReasoningFormat(name="think", opens=("<think>",), closes=("</think>",))
 _JSON_CALL = ("<tool_call>",)
+_BAR = "\uff5c"  # the wide bar of DeepSeek's and Step's markers
 
 
 def _tag(name: str, tag: str, *ends_at: str) -> ReasoningFormat:
@@ -33,11 +34,17 @@ _ROWS = (
     replace(_THINK, name="qwen3_thinking", ends_at=_JSON_CALL, starts_inside=True),
     replace(_THINK, name="glm45", ends_at=_JSON_CALL),
     replace(_THINK, name="glm47", ends_at=_JSON_CALL),
-    replace(_THINK, name="deepseek_r1", ends_at=("<｜tool▁calls▁begin｜>",), starts_inside=True),
+    replace(
+        _THINK, name="deepseek_r1", ends_at=(f"<{_BAR}tool▁calls▁begin{_BAR}>",), starts_inside=True
+    ),
     replace(
         _THINK,
         name="deepseek_v3",
-        ends_at=("<｜tool▁calls▁begin｜>", "<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"),
+        ends_at=(
+            f"<{_BAR}tool▁calls▁begin{_BAR}>",
+            f"<{_BAR}DSML{_BAR}function_calls>",
+            f"<{_BAR}DSML{_BAR}tool_calls>",
+        ),
     ),
     replace(
         _THINK,
@@ -50,7 +57,7 @@ _ROWS = (
     ),
     replace(_THINK, name="minimax_m2", ends_at=("<minimax:tool_call>",), starts_inside=True),
     replace(_THINK, name="nemotron", ends_at=("<TOOLCALL>", "<tool_call>"), starts_inside=True),
-    replace(_THINK, name="step3", ends_at=("<｜tool_calls_begin｜>",), starts_inside=True),
+    replace(_THINK, name="step3", ends_at=(f"<{_BAR}tool_calls_begin{_BAR}>",), starts_inside=True),
     replace(_THINK, name="step3p5", ends_at=_JSON_CALL, starts_inside=True),
     replace(_THINK, name="holo2", starts_inside=True),
     replace(_THINK, name="olmo3", ends_at=("<function_calls>",), starts_inside=True),
