@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rolecraft.cli._exits import CommandLineError
 from rolecraft.errors import UnknownName, UsageError
@@ -11,6 +11,7 @@ from rolecraft.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from rolecraft.environments import Team
     from rolecraft.models import Model
+    from rolecraft.scenarios import Scenario
 
 
 class Models:
@@ -110,3 +111,22 @@ def stand_ins(team: Team) -> list[str]:
     """Names of the team's models that are no real ones: doubles, rules, chance."""
     models = (team.env.model_of(role) for role in team.roles.values())
     return sorted({model.name for model in models if model is not None and not model.real})
+
+
+def set_phase(target: Team | Scenario, phase: Literal["api", "local"], name: str) -> None:
+    """Let the target's `Phases` play in this phase. Raises `CommandLineError` if it has none."""
+    from rolecraft.environments import Team
+    from rolecraft.models.phases import Phases
+
+    if isinstance(target, Team):
+        models = {target.env.model, *(role.model for role in target.roles.values())}
+    else:
+        models = {target.models}
+    found = [model for model in models if isinstance(model, Phases)]
+    if not found:
+        raise CommandLineError(
+            f"`--phase {phase}`: `{name}` has no two models to choose from. Give it "
+            f"`Phases(api=..., local=...)`, or name the model itself with --model."
+        )
+    for model in found:
+        model.phase = phase

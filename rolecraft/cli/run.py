@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
-from rolecraft.cli._models import Models, stand_ins
+from rolecraft.cli._models import Models, set_phase, stand_ins
 from rolecraft.cli._options import Debug, Json, Model, RoleModel
 from rolecraft.cli._outcome import DONE, Outcome, over_already, unknown_outcome
 from rolecraft.cli._output import Output
@@ -28,6 +28,13 @@ from rolecraft.trajectories.timings import timings_path
 
 if TYPE_CHECKING:
     from rolecraft.scenarios import Scenario
+
+
+class Phase(StrEnum):
+    """What `--phase` may say."""
+
+    API = "api"
+    LOCAL = "local"
 
 
 class OnUnknown(StrEnum):
@@ -49,6 +56,12 @@ def run(
     ] = None,
     model: Model = None,
     role_model: RoleModel = None,
+    phase: Annotated[
+        Phase | None,
+        typer.Option(
+            "--phase", help="Which of its two models plays, where the target has `Phases`."
+        ),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -113,6 +126,8 @@ def run(
             )
         limits = {"usd": usd, "tokens": tokens, "calls": calls, "seconds": seconds}
         found = load_target(target, resume)
+        if phase is not None:
+            set_phase(found, phase.value, target)
         over = ""
         models = Models(model, role_model)
         name = f"{Path(target.rpartition(':')[0]).stem}-{target.rpartition(':')[2]}"
@@ -235,7 +250,7 @@ async def _run_scenario(
     output: Output,
 ) -> Outcome:
     model = models.everyone
-    if model is None and scenario.untrained is not None:
+    if model is None and scenario.models is None and scenario.untrained is not None:
         model = scenario.untrained(seed)
         output.note("No --model was given: the roles have the scenario's untrained model.")
     output.note(f"Task {task.id}")

@@ -15,6 +15,7 @@ from rolecraft.trajectories.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Model
+    from rolecraft.models.phases import Phases
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Scenario:
     `team` makes fresh roles for each episode, `environment` makes the place from a task and those
     roles, `tasks` supplies tasks, `reward` scores what the environment measured. `untrained`
     makes a policy to start training from, for scenarios small enough to be learnt from nothing.
+    `models` are whom the roles ask where nobody names another model.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Scenario:
     reward: Reward
     untrained: Callable[[int], Model] | None = None
     """From a seed to a model with random weights."""
+    models: Phases | None = None
+    """A model behind an API and a local one; its `phase` says which of them plays."""
 
     async def play(
         self,
@@ -91,4 +95,5 @@ class Scenario:
                 if name not in by_name:
                     raise UnknownName(f"Role of scenario `{self.name}`", name, by_name)
                 by_name[name].model = its_model
+        model = self.models if model is None else model
         return self.environment(task, roles, model=model, **options)
