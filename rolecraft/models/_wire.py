@@ -12,6 +12,7 @@ from rolecraft.messages import Message, ToolCall
 from rolecraft.models import _litellm
 from rolecraft.models._failures import AttemptFailed, Failure
 from rolecraft.models.base import Completion, FinishReason, Tool
+from rolecraft.models.reasoning.native import NativeReasoning, native_reasoning, plain
 from rolecraft.trajectories.events import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -21,19 +22,25 @@ _FINISH: dict[str, FinishReason] = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
+# Whose models go on thinking after the results of tools, from their own thoughts as text. Others
+# refuse a field that they do not know, or take signed and encrypted items instead.
+_WANT_TEXT_BACK = frozenset(
+    {"deepseek", "moonshot", "minimax", "zai", "dashscope", "hosted_vllm", "xiaomi_mimo"}
+)
 # What providers call an answer that the model itself ended. LiteLLM gives "stop" for these, and
 # also for errors and for whatever it does not know; it then keeps the provider's own word.
 _ENDED = frozenset({"stop", "STOP", "end_turn", "stop_sequence", "COMPLETE", "eos", "eos_token"})
 
 
 def write_messages(
-    messages: Sequence[Message], choices: Sequence[str] | None = None
+    messages: Sequence[Message], choices: Sequence[str] | None = None, model: str = ""
 ) -> list[dict[str, Any]]:
     """The messages as a chat API takes them; `choices` become an instruction at the end.
 
+    What `model` gave to be sent back (`Completion.provider_fields`) stands in its messages again.
     Raises `UsageError` for a tool's message that does not say which call it answers.
     """
-    written = [_write(message) for message in messages]
+    written = [_write(message, model) for message in messages]
     if choices:
         listed = "\n".join(choices)
         text = f"Answer with exactly one of the following lines and nothing else:\n{listed}"
@@ -56,9 +63,10 @@ def write_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     ]
 
 
-def read_completion(response: Any) -> Completion:
+def read_completion(response: Any, model: str = "", provider: str = "") -> Completion:
     """What LiteLLM's `ModelResponse` says. Its `usage` is zero where the provider gave none.
 
+    `model` and `provider` are those that were asked, in LiteLLM's words.
     Raises `AttemptFailed` if it holds no answer.
     """
     usage = _usage(response)
@@ -73,13 +81,32 @@ def read_completion(response: Any) -> Completion:
     own = getattr(message, "provider_specific_fields", None) or {}
     refusal = getattr(message, "refusal", None) or own.get("refusal") or ""
     finish = _finish(choices[0])
+    native = native_reasoning(message)
+    kept = _kept(message, native, provider)
     return Completion(
         text=message.content or refusal,
-        reasoning=getattr(message, "reasoning_content", None) or "",
+        reasoning=native.text,
         tool_calls=calls,
         usage=usage,
         finish_reason="content_filter" if refusal else finish,
+        provider_fields={"model": model, **kept} if kept else {},
     )
+
+
+def _kept(message: Any, native: NativeReasoning, provider: str) -> dict[str, Any]:
+    """What the provider gave to be sent back with the message."""
+    kept = dict(native.kept)
+    calls = getattr(message, "tool_calls", None) or ()
+    own = {
+        str(at): plain(fields)
+        for at, call in enumerate(calls)
+        if (fields := getattr(call, "provider_specific_fields", None))
+    }
+    if own:
+        kept["tool_calls"] = own
+    if calls and native.text and provider in _WANT_TEXT_BACK and not native.kept:
+        kept["reasoning_content"] = native.text
+    return kept
 
 
 def read_delta(chunk: Any) -> str:
@@ -109,7 +136,7 @@ def join_stream(stream: Any, model: str) -> Any:
     return response
 
 
-def _write(message: Message) -> dict[str, Any]:
+def _write(message: Message, model: str) -> dict[str, Any]:
     role = message.api_role
     written: dict[str, Any] = {"role": role, "content": _encodable(message.content)}
     metadata = message.metadata or {}
@@ -125,7 +152,23 @@ def _write(message: Message) -> dict[str, Any]:
         written["tool_calls"] = [_write_call(call) for call in metadata["tool_calls"]]
         # Some providers refuse an empty text beside tool calls, none refuses null.
         written["content"] = written["content"] or None
+    kept = metadata.get("provider_fields")
+    if kept and role == "assistant" and kept.get("model") == model:
+        _give_back(kept, written)
     return written
+
+
+def _give_back(kept: dict[str, Any], written: dict[str, Any]) -> None:
+    """Put what the provider gave back where LiteLLM looks for it."""
+    own = deepcopy({name: value for name, value in kept.items() if name != "model"})
+    of_calls = own.pop("tool_calls", {})
+    for at, call in enumerate(written.get("tool_calls", ())):
+        if str(at) in of_calls:
+            call["provider_specific_fields"] = of_calls[str(at)]
+    if "thought_signatures" in own:
+        signatures = own.pop("thought_signatures")
+        written["provider_specific_fields"] = {"thought_signatures": signatures}
+    written.update(own)
 
 
 def _write_call(call: ToolCall) -> dict[str, Any]:

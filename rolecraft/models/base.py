@@ -73,6 +73,11 @@ class Completion:
     """For local models: the exact tokens given and sampled, with log-probabilities."""
     attempts: int = 1
     """How often the model was asked for it."""
+    provider_fields: dict[str, Any] = field(default_factory=dict)
+    """What the provider wants to see again in the next request, signatures of reasoning say.
+
+    `model` names who gave it: it goes back unchanged, and to nobody else.
+    """
 
 
 class Model(ABC):
@@ -216,6 +221,9 @@ class Session:
         answer = Message(completion.text, role="assistant")
         if completion.tool_calls:
             answer.metadata = {"tool_calls": completion.tool_calls}
+        if completion.provider_fields:
+            kept = {"provider_fields": completion.provider_fields}
+            answer.metadata = {**(answer.metadata or {}), **kept}
         self.messages.append(answer)
         self._told = len(self.messages)
         if self.on_answer is not None:

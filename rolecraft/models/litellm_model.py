@@ -207,7 +207,7 @@ class LiteLLMModel(Model):
             raise AttemptFailed(failure) from error
         except Exception as error:
             raise AttemptFailed(self._failure(error)) from error
-        return read_completion(response)
+        return read_completion(response, self.name, self._provider)
 
     async def _listen(self, stream: Any, session: Session) -> Any:
         """The whole answer of a stream, whose pieces are delivered as they come."""
@@ -236,7 +236,7 @@ class LiteLLMModel(Model):
         }
         return {
             "model": self.name,
-            "messages": write_messages(session.messages, sampling.choices),
+            "messages": write_messages(session.messages, sampling.choices, self.name),
             "timeout": self.timeout,
             **_litellm.request_settings(),
             **{name: value for name, value in settings.items() if value is not None},

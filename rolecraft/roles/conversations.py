@@ -155,6 +155,7 @@ def _completion(session: Session, past: RecordedCall) -> Completion:
         finish_reason=data.get("finish_reason", "unknown"),
         tokens=event.tokens,
         attempts=data.get("attempts", 1),
+        provider_fields=deepcopy(data.get("provider_fields", {})),
     )
 
 
@@ -210,6 +211,8 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
             {name: deepcopy(value) for name in _OF_CALL if (value := getattr(tool_call, name))}
             for tool_call in answer.tool_calls
         ]
+    if answer.provider_fields:
+        data["provider_fields"] = deepcopy(answer.provider_fields)
     event = Event("model_call", role.name, answer.text, data=data, cause=role._cause())
     event.usage, event.tokens = answer.usage, answer.tokens
     place = session.place or role._log_now().place()

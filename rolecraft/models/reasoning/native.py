@@ -64,9 +64,9 @@ def native_reasoning(message: Any) -> NativeReasoning:
             if isinstance(value, (list, tuple)) and value:
                 said.append(_join(_blocks(value, all_are=name in KEPT_FIELDS)))
                 for where, items in _to_keep(name, value):
-                    kept.setdefault(where, _plain(items))
+                    kept.setdefault(where, plain(items))
         if layer.get("thought_signatures"):
-            kept.setdefault("thought_signatures", _plain(layer["thought_signatures"]))
+            kept.setdefault("thought_signatures", plain(layer["thought_signatures"]))
     text = max(said, key=_substance, default="")
     return NativeReasoning(text if _substance(text) else "", kept)
 
@@ -158,13 +158,13 @@ def _substance(text: str) -> int:
     return len("".join(text.split()))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A copy in the types of JSON, so that it can be recorded."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     fields = _fields(value)
-    return _plain(fields) if fields else str(value)
+    return plain(fields) if fields else str(value)
