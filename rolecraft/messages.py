@@ -59,7 +59,8 @@ class ToolCall:
     """One call of a tool that a model asked for.
 
     `arguments` are the parsed JSON arguments. `incomplete` marks a call whose text was cut off or
-    is no JSON object; such a call is never executed, and `raw` keeps its text.
+    is no JSON object; such a call is never executed, and `raw` keeps its text. `repairs` names what
+    was mended in a call that is not quite what its format demands, such as `trailing comma`.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ToolCall:
     id: str = ""
     incomplete: bool = False
     raw: str = ""
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,26 @@
+"""Tool calls in the text of models: what local models write where APIs have fields."""
+
+from rolecraft.models.tool_calls.output import (
+    CallPiece,
+    ContentPiece,
+    Diagnostic,
+    ParsedOutput,
+    Piece,
+    ReasoningPiece,
+)
+from rolecraft.models.tool_calls.parser import ToolCallParser, ToolCallStream
+from rolecraft.models.tool_calls.registry import get_parser, parser_names, register_parser
+
+__all__ = [
+    "CallPiece",
+    "ContentPiece",
+    "Diagnostic",
+    "ParsedOutput",
+    "Piece",
+    "ReasoningPiece",
+    "ToolCallParser",
+    "ToolCallStream",
+    "get_parser",
+    "parser_names",
+    "register_parser",
+]

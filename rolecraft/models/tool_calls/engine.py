@@ -1,0 +1,114 @@
+"""The one engine: text, reasoning and calls of an answer in one pass, in pieces of any size.
+
+What is found depends on the text alone, not on how it was cut: every decision is made when all the
+text that it depends on is there, or the answer has ended.
+"""
+
+from __future__ import annotations
+
+from rolecraft.models.tool_calls.grammar import Grammar
+from rolecraft.models.tool_calls.source import Reading, Source
+
+
+def read_answer(source: Source, grammar: Grammar, starts_in_reasoning: bool) -> Reading[None]:
+    """Read a whole answer."""
+    reasoning = grammar.reasoning
+    kinds = grammar.kinds
+    thought = False
+    unclosed = False  # it is known that no close marker of reasoning follows
+    if starts_in_reasoning:
+        unclosed = yield from _thinking(source, grammar, unclosed)
+        thought = True
+    while True:
+        marker = yield from _text(source, grammar)
+        if marker is None:
+            return
+        kind = kinds.get(marker)
+        if kind is None or kind == "call":
+            yield from grammar.body.read(source, marker)
+        elif (yield from _quoted(source, marker)):
+            source.say(marker)
+        elif kind == "end":
+            source.hold(marker)
+        elif kind == "think" and (reasoning.opens_again or not thought):
+            source.framed()
+            unclosed = yield from _thinking(source, grammar, unclosed)
+            thought = True
+        elif kind == "drop" or (kind == "thought" and thought):
+            pass
+        else:
+            source.say(marker)
+
+
+def _text(source: Source, grammar: Grammar) -> Reading[str | None]:
+    """Read content up to a marker, and the marker."""
+    search, say = grammar.marks.search, source.say
+    while True:
+        text, at = source.text, source.at
+        end, marker = search(text, at, source.ended)
+        if end > at:
+            source.at = end
+            say(text[at:end])
+        if marker is not None:
+            source.at += len(marker)
+            return marker
+        if source.ended:
+            return None
+        yield
+
+
+def _thinking(source: Source, grammar: Grammar, unclosed: bool) -> Reading[bool]:
+    """Read a block of reasoning and its end. Returns whether no close marker can follow."""
+    kinds = grammar.kinds
+    while True:  # open markers at the very beginning
+        space = yield from source.blanks()
+        if (yield from source.marker(grammar.openings)) is None:
+            source.unread(space)
+            break
+    search = grammar.endings.search
+    while True:
+        text, at = source.text, source.at
+        end, marker = search(text, at, source.ended)
+        if end > at:
+            source.at = end
+            source.think(text[at:end])
+        if marker is None:
+            if source.ended:
+                source.framed()
+                return True
+            yield
+            continue
+        source.at += len(marker)
+        if (yield from _quoted(source, marker)):
+            source.think(marker)
+        elif kinds.get(marker) == "thought":
+            source.framed()
+            return unclosed
+        else:
+            # A call. If the block is closed later, it is a quotation.
+            later = [marker]
+            closed = None
+            while not unclosed:
+                closed = yield from source.until(grammar.closings, later)
+                if closed is None or not (yield from _quoted(source, closed)):
+                    break
+                later.append(closed)
+            if closed is None:
+                source.unread("".join(later))
+                source.framed()
+                return True
+            source.think("".join(later))
+            source.framed()
+            return unclosed
+
+
+def _quoted(source: Source, marker: str) -> Reading[bool]:
+    """Whether `marker`, which was just read, stands between two backticks."""
+    before = source.at - len(marker) - 1
+    if (source.text[before] if before >= 0 else source.before) != "`":
+        return False
+    while source.at == len(source.text):
+        if source.ended:
+            return False
+        yield
+    return source.text[source.at] == "`"

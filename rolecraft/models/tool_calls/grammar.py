@@ -1,0 +1,85 @@
+"""What a format of tool calls is made of.
+
+A `Grammar` is data: at which markers calls begin, what reads a call from there, what is written
+around reasoning, and how calls are written. The engine knows no format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rolecraft.errors import UsageError
+from rolecraft.messages import ToolCall
+from rolecraft.models.reasoning.format import ReasoningFormat
+from rolecraft.models.tool_calls.marks import Marks
+from rolecraft.models.tool_calls.source import Reading, Source
+
+THINK = ReasoningFormat(name="think", opens=("<think>",), closes=("</think>",))
+"""What most open models write around their reasoning."""
+
+ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<｜end▁of▁sentence｜>", "</s>")
+"""Markers at the end of a turn. They are no content, unless content follows."""
+
+
+class Body(Protocol):
+    """Reads what begins at a marker of `Grammar.opens`."""
+
+    def read(self, source: Source, opened: str) -> Reading[None]:
+        """Read one call or a section of calls; `opened`, the marker, was read before.
+
+        It gives what it finds by `source.call`, `source.malformed` or `source.cut`, and reads no
+        further than the end of what it understood: `source.unread` puts the rest back.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar:
+    """A format of tool calls. Frozen, and compiled once: any number of parsers use one."""
+
+    name: str
+    opens: tuple[str, ...]
+    """Markers at which a call or a section of calls begins."""
+    body: Body
+    write: Callable[[Sequence[ToolCall]], str]
+    """The inverse of reading: the text of some calls, as the models of this format write them."""
+    also_opens: str = ""
+    """A pattern of single characters at which a call may begin, such as `[{\\[]`."""
+    reasoning: ReasoningFormat = THINK
+    ends: tuple[str, ...] = ENDS
+    """Markers of the end of a turn: no content, unless content follows."""
+    calls_end_reasoning: bool = True
+    """Whether a call ends a block of reasoning that is never closed."""
+    marks: Marks = field(init=False, repr=False, compare=False)
+    """All that ends plain text."""
+    kinds: dict[str, str] = field(init=False, repr=False, compare=False)
+    """What each marker is: `call`, `think`, `thought`, `drop` or `end`."""
+    openings: Marks = field(init=False, repr=False, compare=False)
+    """What opens reasoning."""
+    closings: Marks = field(init=False, repr=False, compare=False)
+    """What closes reasoning."""
+    endings: Marks = field(init=False, repr=False, compare=False)
+    """What closes reasoning, or ends it if it is never closed."""
+
+    def __post_init__(self) -> None:
+        if not self.opens and not self.also_opens:
+            raise UsageError(f"The grammar {self.name!r} needs a marker in `opens`.")
+        reasoning = self.reasoning
+        kinds = {
+            **dict.fromkeys(self.ends, "end"),
+            **dict.fromkeys(reasoning.drops, "drop"),
+            **dict.fromkeys(reasoning.closes, "thought"),
+            **dict.fromkeys(reasoning.opens, "think"),
+            **dict.fromkeys(self.opens, "call"),
+        }
+        ending = (*self.opens, *reasoning.ends_at) if self.calls_end_reasoning else ()
+        compiled = {
+            "kinds": kinds,
+            "marks": Marks(kinds, also=self.also_opens),
+            "openings": Marks(reasoning.opens),
+            "closings": Marks(reasoning.closes),
+            "endings": Marks((*reasoning.closes, *ending)),
+        }
+        for field_name, value in compiled.items():
+            object.__setattr__(self, field_name, value)

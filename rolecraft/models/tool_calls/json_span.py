@@ -1,0 +1,170 @@
+"""Where a JSON value ends in a text that is still growing.
+
+The scan knows JSON's syntax, so a marker within a string is data, and it stops at the first
+character that can't stand where it stands. It lets pass what can be mended without guessing where
+the value ends: raw control characters in strings, a comma before a closing bracket, Python's words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rolecraft.models.tool_calls.source import Reading, Source
+
+
+@dataclass(slots=True)
+class Span:
+    """What was read as one JSON value."""
+
+    text: str
+    state: Literal["whole", "broken", "cut"]
+    """`broken`: `text` ends before a character that can't stand there; `cut`: the answer ends."""
+    value: Any = None
+    strict: bool = False
+    """Whether `value` is what `text` says; else `text` is still to be decoded."""
+    open_at: tuple[int, ...] = ()
+    """Where the objects and lists begin that were not closed, in characters of the answer."""
+
+
+_decode = json.JSONDecoder().raw_decode
+_TOKEN = re.compile(r"[ \t\n\r]*(?:([\"{}\[\],:])|([-+.\w]+))?")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII).fullmatch
+_WORDS = frozenset(
+    ("true", "false", "null", "True", "False", "None", "NaN", "Infinity", "-Infinity")
+)
+
+_VALUE, _ITEM, _KEY, _COLON, _COMMA = range(5)
+"""What may come next; `_ITEM` and `_KEY` stand for the end of the list or object as well."""
+
+
+def json_span(source: Source) -> Reading[Span]:
+    """Read an object or a list, which begins here."""
+    text, at = source.text, source.at
+    if text.find("}", at) >= 0:
+        try:
+            value, end = _decode(text, at)
+        except (ValueError, RecursionError):
+            pass  # not whole yet, or not valid: the scan below tells
+        else:
+            source.at = end
+            return Span(text[at:end], "whole", value, strict=True)
+    return (yield from _scan(source))
+
+
+def _scan(source: Source) -> Reading[Span]:
+    parts: list[str] = []
+    opened: list[tuple[str, int]] = []  # the brackets that are open, and where
+    word: list[str] = []  # a number or a word that may go on
+    expected = _VALUE
+    text, at, start = source.text, source.at, source.at
+
+    def span(state: Literal["whole", "broken", "cut"]) -> Span:
+        parts.append(text[start:at])
+        source.at = at
+        return Span("".join(parts), state, open_at=tuple(where for _, where in opened))
+
+    while True:
+        token = _TOKEN.match(text, at)
+        assert token is not None  # it matches nothing, too
+        sign, letters = token.groups()
+        if word and token.start(2) != at:  # the word ended before this token
+            written = "".join(word)
+            if not (written in _WORDS or _NUMBER(written)):
+                return span("broken")
+            word.clear()
+            expected = _COMMA
+        if letters is not None:
+            if not word and expected not in (_VALUE, _ITEM):
+                at = token.start(2)
+                return span("broken")
+            word.append(letters)
+            at = token.end()
+            expected = _COLON  # nothing but more of the word fits
+        elif sign is None:
+            at = token.end()
+            if at < len(text):
+                return span("broken")
+            parts.append(text[start:at])
+            source.at = at
+            if source.ended:
+                start = at
+                return span("cut")
+            yield
+            text, at = source.text, source.at
+            start = at
+        elif sign == '"':
+            if expected in (_COLON, _COMMA):
+                at = token.start(1)
+                return span("broken")
+            parts.append(text[start : token.end()])
+            source.at = token.end()
+            if not (yield from _string(source, parts)):
+                text = source.text
+                start = at = source.at
+                return span("cut")
+            text = source.text
+            start = at = source.at
+            expected = _COLON if expected == _KEY else _COMMA
+        elif sign == ":":
+            if expected != _COLON or letters is not None:
+                at = token.start(1)
+                return span("broken")
+            at = token.end()
+            expected = _VALUE
+        elif sign == ",":
+            if expected != _COMMA:
+                at = token.start(1)
+                return span("broken")
+            at = token.end()
+            expected = _KEY if opened[-1][0] == "{" else _ITEM
+        elif sign in "{[":
+            if expected not in (_VALUE, _ITEM):
+                at = token.start(1)
+                return span("broken")
+            opened.append((sign, source.offset + token.start(1)))
+            at = token.end()
+            expected = _KEY if sign == "{" else _ITEM
+        else:
+            fits = opened[-1][0] == ("{" if sign == "}" else "[")
+            if not fits or expected not in (_COMMA, _KEY if sign == "}" else _ITEM):
+                at = token.start(1)
+                return span("broken")
+            opened.pop()
+            at = token.end()
+            if not opened:
+                return span("whole")
+            expected = _COMMA
+
+
+def _string(source: Source, parts: list[str]) -> Reading[bool]:
+    """Read the rest of a string, whose quote was read, into `parts`. False if the text ends."""
+    while True:
+        text, at = source.text, source.at
+        quote = text.find('"', at)
+        if quote >= 0:
+            parts.append(text[at:quote])
+            source.at = quote + 1
+            escaped = _escaped(parts)
+            parts.append('"')
+            if not escaped:
+                return True
+            continue
+        parts.append(text[at:])
+        source.at = len(text)
+        if source.ended:
+            return False
+        yield from source.sleep('"', parts)
+
+
+def _escaped(parts: list[str]) -> bool:
+    """Whether an odd number of backslashes is at the end of what `parts` say."""
+    backslashes = 0
+    for part in reversed(parts):
+        rest = part.rstrip("\\")
+        backslashes += len(part) - len(rest)
+        if rest:
+            break
+    return backslashes % 2 == 1

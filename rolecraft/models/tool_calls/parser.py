@@ -1,0 +1,128 @@
+"""Parsers: what users hold. A parser parses whole answers, streams, and renders calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecraft.errors import UsageError
+from rolecraft.messages import ToolCall
+from rolecraft.models.base import Tool
+from rolecraft.models.tool_calls.engine import read_answer
+from rolecraft.models.tool_calls.grammar import Grammar
+from rolecraft.models.tool_calls.output import ParsedOutput, Piece
+from rolecraft.models.tool_calls.source import Source
+
+Tools = Sequence[Tool | Mapping[str, Any]]
+"""Tools as Rolecraft has them, or as OpenAI's API wants them: `{"type": "function", ...}`."""
+
+
+class ToolCallParser:
+    """Reads and writes the tool calls of one format. Without state: one serves many answers."""
+
+    __slots__ = ("grammar", "repair")
+
+    def __init__(self, grammar: Grammar, *, repair: bool = True) -> None:
+        """Without `repair`, a call that is not exactly as its format demands is malformed."""
+        self.grammar = grammar
+        self.repair = repair
+
+    @property
+    def name(self) -> str:
+        """The format's name."""
+        return self.grammar.name
+
+    def parse(
+        self, text: str, tools: Tools | None = None, starts_in_reasoning: bool = False
+    ) -> ParsedOutput:
+        """Take a whole answer apart. Never raises for any `text`.
+
+        `tools` are those that were offered: values are typed by their schemas, and a call of
+        another tool is not among the calls but in a diagnostic. `starts_in_reasoning` says that the
+        chat template wrote the marker that opens the reasoning.
+        """
+        stream = self.stream(tools, starts_in_reasoning)
+        stream.feed(text)
+        return stream.finish()
+
+    def stream(
+        self, tools: Tools | None = None, starts_in_reasoning: bool = False
+    ) -> ToolCallStream:
+        """Begin an answer that comes in pieces."""
+        return ToolCallStream(self, tools, starts_in_reasoning)
+
+    def render(self, calls: Sequence[ToolCall]) -> str:
+        """The calls as a model of this format writes them: the inverse of `parse`."""
+        return self.grammar.write(calls)
+
+    def __repr__(self) -> str:
+        return f"get_parser({self.name!r}{'' if self.repair else ', repair=False'})"
+
+
+class ToolCallStream:
+    """One answer in pieces. However it is cut, `finish` gives what `parse` gives for the whole."""
+
+    __slots__ = ("_output", "_reading", "_source")
+
+    def __init__(
+        self, parser: ToolCallParser, tools: Tools | None, starts_in_reasoning: bool
+    ) -> None:
+        self._source = Source(_schemas(tools), repair=parser.repair)
+        self._reading = read_answer(self._source, parser.grammar, starts_in_reasoning)
+        self._output: ParsedOutput | None = None
+        self._reading.send(None)
+
+    def feed(self, delta: str) -> Sequence[Piece]:
+        """The next piece of the answer. Returns what is certain since the last one."""
+        source = self._source
+        if source.quiet and source.quiet not in delta:
+            source.quiet_parts.append(delta)
+            return ()
+        if self._output is not None:
+            raise UsageError("This answer is finished. Begin another one with `parser.stream()`.")
+        source.push(delta)
+        try:
+            self._reading.send(None)
+        except StopIteration:
+            # A reading waits for more text until the end; only a reader of a user's own may not.
+            source.say(source.text[source.at :])
+            source.at = len(source.text)
+        return source.take_pieces()
+
+    def finish(self) -> ParsedOutput:
+        """The answer has ended. Returns all of it; again, when called again."""
+        if self._output is None:
+            source = self._source
+            source.ended = True
+            for _ in self._reading:
+                pass
+            self._output = ParsedOutput(
+                "".join(source.content),
+                "".join(source.reasoning),
+                source.calls,
+                source.diagnostics,
+            )
+        return self._output
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """What became certain by `finish`."""
+        return self._source.take_pieces()
+
+
+def _schemas(tools: Tools | None) -> dict[str, Any] | None:
+    if not tools:
+        return None
+    schemas: dict[str, Any] = {}
+    for tool in tools:
+        if isinstance(tool, Tool):
+            schemas[tool.name] = tool.parameters
+            continue
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(name, str):
+            raise UsageError(
+                f"A tool is a `Tool` or a dict with a `name`, as in OpenAI's API; got {tool!r}."
+            )
+        schemas[name] = function.get("parameters") or function.get("input_schema") or {}
+    return schemas

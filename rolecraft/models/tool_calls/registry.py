@@ -1,0 +1,64 @@
+"""Formats by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from importlib import import_module
+
+from rolecraft.errors import UsageError
+from rolecraft.models.tool_calls.grammar import Grammar
+from rolecraft.models.tool_calls.parser import ToolCallParser
+
+_OURS = {
+    "hermes": "hermes",
+}
+"""Names of our formats, and the module of each."""
+ALIASES: dict[str, str] = {}
+"""Names under which the field knows the same formats."""
+
+_registered: dict[str, Grammar] = {}
+
+
+def register_parser(name: str) -> Callable[[Callable[[], Grammar]], Callable[[], Grammar]]:
+    """Register the grammar that the decorated function makes, under `name`.
+
+    The function is called once, here. Raises `UsageError` if the name is taken.
+    """
+
+    def register(make: Callable[[], Grammar]) -> Callable[[], Grammar]:
+        if name in _registered:
+            raise UsageError(f"A tool-call parser named {name!r} is registered already.")
+        _registered[name] = make()
+        return make
+
+    return register
+
+
+def get_parser(name: str, *, repair: bool = True) -> ToolCallParser:
+    """The parser of the format `name`, such as `hermes` or `qwen3_coder`.
+
+    Without `repair`, what is not exactly in the format is no call. Raises `UsageError` for a name
+    that nobody registered; it lists those that are known.
+    """
+    grammar = _registered.get(name) or _load(ALIASES.get(name, name))
+    if grammar is None:
+        known = parser_names()
+        near = difflib.get_close_matches(name, [*known, *ALIASES], n=1)
+        raise UsageError(
+            f"There is no tool-call parser {name!r}"
+            + (f"; did you mean {near[0]!r}?" if near else ".")
+            + f" Known are: {', '.join(known)}. Register one of your own with `@register_parser`."
+        )
+    return ToolCallParser(grammar, repair=repair)
+
+
+def parser_names() -> list[str]:
+    """The names of all formats, sorted; aliases are not among them."""
+    return sorted({*_OURS, *_registered})
+
+
+def _load(name: str) -> Grammar | None:
+    if name not in _registered and name in _OURS:
+        import_module(f"rolecraft.models.tool_calls.formats.{_OURS[name]}")
+    return _registered.get(name)

@@ -1,0 +1,233 @@
+"""The text of one answer as it comes in, and what was found in it so far.
+
+Formats are read by coroutines: a reading asks the source for text and waits (`yield`) where there
+is none yet. So a format is written as if the text were all there, and how the text is cut cannot
+change what is found: a reading sees only what `until`, `blanks` and the like give it.
+
+Nothing waits in `text` but what may still become a marker, or a short beginning; what was read is
+moved to lists. So each character is looked at a bounded number of times, however small the pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+from rolecraft.messages import ToolCall
+from rolecraft.models.tool_calls.marks import Marks
+from rolecraft.models.tool_calls.output import (
+    CallPiece,
+    ContentPiece,
+    Diagnostic,
+    DiagnosticKind,
+    Piece,
+    ReasoningPiece,
+)
+
+T = TypeVar("T")
+Reading = Generator[None, None, T]
+"""Reads something from a `Source`; waits where text is missing, and returns what it read."""
+
+
+class Source:
+    """Text of which the part from `at` on is still to be read, and what was found before it."""
+
+    __slots__ = (
+        "at",
+        "before",
+        "calls",
+        "content",
+        "diagnostics",
+        "ended",
+        "fresh",
+        "held",
+        "names",
+        "offset",
+        "pieces",
+        "quiet",
+        "quiet_parts",
+        "reasoning",
+        "repair",
+        "text",
+        "tools",
+    )
+
+    def __init__(self, tools: dict[str, Any] | None, *, repair: bool) -> None:
+        self.tools = tools
+        """JSON Schema of each tool's parameters by name; None if it is not known what there is."""
+        self.repair = repair
+        self.text = ""
+        self.at = 0
+        self.offset = 0
+        """How many characters of the answer came before `text`."""
+        self.before = ""
+        """The last of them, if it is known."""
+        self.ended = False
+        self.quiet = ""
+        """While set, text without this character changes nothing but `quiet_parts`."""
+        self.quiet_parts: list[str] = []
+        self.content: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.pieces: list[Piece] = []
+        self.held = ""
+        """White space and end markers that are content only if content follows."""
+        self.fresh = True
+        """Whether no content came since the beginning, a call or a block of reasoning."""
+
+    def take_pieces(self) -> list[Piece]:
+        """What was found since the last time."""
+        pieces, self.pieces = self.pieces, []
+        return pieces
+
+    # What readings take.
+
+    @property
+    def position(self) -> int:
+        """How many characters of the answer were read."""
+        return self.offset + self.at
+
+    def push(self, delta: str) -> None:
+        """More text came."""
+        if self.at:
+            self.offset += self.at
+            self.before = self.text[self.at - 1]
+            self.text = self.text[self.at :] + delta
+            self.at = 0
+        else:
+            self.text += delta
+
+    def unread(self, text: str) -> None:
+        """Put `text`, which was read last, back."""
+        if self.text.startswith(text, self.at - len(text)) and self.at >= len(text):
+            self.at -= len(text)
+            return
+        self.offset -= len(text) - self.at
+        self.text = text + self.text[self.at :]
+        self.at = 0
+        self.before = ""
+
+    def sleep(self, char: str, into: list[str]) -> Reading[None]:
+        """Wait for text with `char`; other text goes to `into` without waking the reading.
+
+        All text must have been read. This is what makes long strings cheap in small pieces.
+        """
+        known = len(into)
+        self.quiet, self.quiet_parts = char, into
+        yield
+        self.quiet = ""
+        self.offset += sum(map(len, into[known:]))
+
+    def until(self, marks: Marks, into: list[str]) -> Reading[str | None]:
+        """Read up to and including the first marker; what precedes it goes to `into`.
+
+        Returns the marker, None where the text ends without one.
+        """
+        while True:
+            end, marker = marks.search(self.text, self.at, self.ended)
+            if end > self.at:
+                into.append(self.text[self.at : end])
+                self.at = end
+            if marker is not None:
+                self.at += len(marker)
+                return marker
+            if self.ended:
+                return None
+            yield
+
+    def blanks(self) -> Reading[str]:
+        """Read white space, and return it."""
+        parts: list[str] = []
+        while True:
+            text, at = self.text, self.at
+            end = len(text)
+            while at < end and text[at].isspace():
+                at += 1
+            if at > self.at:
+                parts.append(text[self.at : at])
+                self.at = at
+            if at < end or self.ended:
+                return "".join(parts)
+            yield
+
+    def marker(self, marks: Marks) -> Reading[str | None]:
+        """Read one of `marks` if the text goes on with it, else nothing."""
+        while True:
+            end, marker = marks.search(self.text, self.at, self.ended)
+            if end > self.at or (marker is None and self.ended):
+                return None
+            if marker is not None:
+                self.at += len(marker)
+                return marker
+            yield
+
+    # What readings give.
+
+    def say(self, text: str) -> None:
+        """`text` is content, as soon as something follows that is no white space."""
+        if not text:
+            return
+        if self.held or self.fresh:
+            if text.isspace():
+                self.held += text
+                return
+            text = self.held + text
+            self.held = ""
+            self.fresh = False
+        self.content.append(text)
+        self.pieces.append(ContentPiece(text))
+
+    def hold(self, text: str) -> None:
+        """`text` is content only if content follows: a marker at the end of a turn."""
+        self.held += text
+
+    def think(self, text: str) -> None:
+        """`text` is reasoning."""
+        if text:
+            self.reasoning.append(text)
+            self.pieces.append(ReasoningPiece(text))
+
+    def framed(self) -> None:
+        """A call or a block of reasoning ended: white space up to the next one is no content."""
+        self.held = ""
+        self.fresh = True
+
+    def call(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        raw: str,
+        call_id: str = "",
+        repairs: tuple[str, ...] = (),
+    ) -> None:
+        """A good call, which was written as `raw`, the text read last."""
+        self.framed()
+        call = ToolCall(name, arguments, call_id, repairs=repairs)
+        if self.tools is not None and name not in self.tools:
+            why = f"no tool {name!r} was offered"
+            self.diagnose("unknown tool", raw, why, call=call)
+            return
+        self.pieces.append(CallPiece(len(self.calls), call))
+        self.calls.append(call)
+
+    def malformed(self, raw: str, why: str) -> None:
+        """`raw`, the text read last, begins like a call and is none: it stays in the content."""
+        self.diagnose("malformed call", raw, why)
+        self.say(raw)
+
+    def cut(self, raw: str, *, name: str = "", call_id: str = "") -> None:
+        """The text ended within a call, which was written as `raw` so far."""
+        self.diagnose("incomplete call", raw, "the text ends within it")
+        self.say(raw)
+        call = ToolCall(name, {}, call_id, incomplete=True, raw=raw)
+        self.pieces.append(CallPiece(len(self.calls), call))
+        self.calls.append(call)
+
+    def diagnose(
+        self, kind: DiagnosticKind, text: str, why: str, *, call: ToolCall | None = None
+    ) -> None:
+        """Note something about `text`, which was read last."""
+        at = max(0, self.position - len(text))
+        self.diagnostics.append(Diagnostic(kind, text, at, why, call))
