@@ -19,8 +19,10 @@ from rolecraft.models.switch import allow_real_models, forbid_real_models
 if TYPE_CHECKING:
     from rolecraft.models.human import HumanModel, Question
     from rolecraft.models.litellm_model import LiteLLMModel
+    from rolecraft.models.phases import Phases
     from rolecraft.models.resolve import resolve_model
     from rolecraft.models.retries import Retries
+    from rolecraft.models.token_model import Sampled, TokenModel, TokenRequest
     from rolecraft.models.transformers_model import TransformersModel
 
 __all__ = [
@@ -38,11 +40,15 @@ __all__ = [
     "Model",
     "ModelCall",
     "MoreRoom",
+    "Phases",
     "Question",
     "Retries",
+    "Sampled",
     "Sampling",
     "ScriptedModel",
     "Session",
+    "TokenModel",
+    "TokenRequest",
     "Tool",
     "TransformersModel",
     "UseModel",
@@ -55,8 +61,12 @@ __all__ = [
 _LAZY = {
     "HumanModel": "human",
     "LiteLLMModel": "litellm_model",
+    "Phases": "phases",
     "Question": "human",
     "Retries": "retries",
+    "Sampled": "token_model",
+    "TokenModel": "token_model",
+    "TokenRequest": "token_model",
     "TransformersModel": "transformers_model",
     "resolve_model": "resolve",
 }

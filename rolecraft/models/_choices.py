@@ -24,6 +24,13 @@ class Node:
         self.depth = 0
         """At the root: tokens of the longest choice, its end included."""
 
+    def spelled(self, ids: Sequence[int]) -> str:
+        """The choice that a path from here spells; empty if the path ends on the way."""
+        node = self
+        for token in ids:
+            node = node.next[token]
+        return node.choice or ""
+
 
 def choice_tree(choices: Sequence[str], tokens: Sequence[Sequence[int]], end: int) -> Node:
     """The tree of `choices`, spelled by `tokens`. Raises `UsageError` if two spell the same."""

@@ -13,21 +13,21 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rolecraft.errors import NotRestorable
+from rolecraft.models._hashing import hash64
 from rolecraft.models.base import Completion, Session
-from rolecraft.models.distribution import hash64
 
 if TYPE_CHECKING:
     from rolecraft.messages import Message
-    from rolecraft.models.transformers_model import TransformersModel
+    from rolecraft.models.token_model import TokenModel
 
 
 class TokenSession(Session):
-    """The session of a `TransformersModel`. `tokens` is its sequence so far."""
+    """The session of a `TokenModel`. `tokens` is its sequence so far."""
 
-    model: TransformersModel
+    model: TokenModel
 
     def __init__(
-        self, model: TransformersModel, *, role: str = "", system: str = "", seed: int = 0
+        self, model: TokenModel, *, role: str = "", system: str = "", seed: int = 0
     ) -> None:
         super().__init__(model, role=role, system=system, seed=seed)
         self.tokens: list[int] = []

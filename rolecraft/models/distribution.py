@@ -13,13 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rolecraft.models._hashing import GOLDEN
 from rolecraft.models._torch import torch
 
 NOT_ALLOWED = -1
 """Pads rows of support tensors: no token id."""
-
-_MASK64 = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: the increment of splitmix64
 
 
 def log_distribution(
@@ -66,16 +64,6 @@ def draw(logp_NK: torch.Tensor, uniform_N: torch.Tensor) -> torch.Tensor:
     return torch.minimum((cumulative <= threshold).sum(-1), last_possible)
 
 
-def hash64(*parts: int | str) -> int:
-    """A 64-bit hash of whole numbers and strings, the same on every machine (splitmix64 steps)."""
-    state = 0
-    for part in parts:
-        words = [part & _MASK64] if isinstance(part, int) else _words(part)
-        for word in words:
-            state = _mix(((state ^ word) + _GOLDEN) & _MASK64)
-    return state
-
-
 def uniforms(keys: Sequence[int], positions: Sequence[int]) -> np.ndarray:
     """One number in (0, 1) for each (key, position): the same inputs always give the same number.
 
@@ -85,24 +73,10 @@ def uniforms(keys: Sequence[int], positions: Sequence[int]) -> np.ndarray:
     """
     state = np.array(keys, dtype=np.uint64)
     count = np.array(positions, dtype=np.uint64) + np.uint64(1)
-    z = state + count * np.uint64(_GOLDEN)
+    z = state + count * np.uint64(GOLDEN)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
     # 52 bits and a half: exact in float64, so neither 0 nor 1 can come out.
     drawn: np.ndarray = ((z >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     return drawn
-
-
-def _mix(z: int) -> int:
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK64
-    return z ^ (z >> 31)
-
-
-def _words(text: str) -> list[int]:
-    data = text.encode("utf-8", "surrogatepass")
-    # The length first, so that "a" and "a\0" differ.
-    return [len(data)] + [
-        int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)
-    ]

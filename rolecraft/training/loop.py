@@ -18,8 +18,8 @@ from typing import Any
 
 from rolecraft.environments.task import Task
 from rolecraft.errors import UnknownName, UsageError
+from rolecraft.models._hashing import hash64
 from rolecraft.models.chance import UniformModel
-from rolecraft.models.distribution import hash64
 from rolecraft.models.transformers_model import TransformersModel
 from rolecraft.rollouts import Failed, collect
 from rolecraft.rollouts.heap import set_aside

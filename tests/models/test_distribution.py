@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from rolecraft.models._hashing import hash64
 from rolecraft.models.distribution import (
     NOT_ALLOWED,
     draw,
-    hash64,
     log_distribution,
     nucleus,
     uniforms,
