@@ -9,7 +9,6 @@ from typing import Any
 
 from rolecraft.errors import UsageError
 from rolecraft.messages import Message, ToolCall
-from rolecraft.models import _litellm
 from rolecraft.models._failures import AttemptFailed, Failure
 from rolecraft.models.base import Completion, FinishReason, Tool
 from rolecraft.models.reasoning.native import NativeReasoning, native_reasoning, plain
@@ -107,33 +106,6 @@ def _kept(message: Any, native: NativeReasoning, provider: str) -> dict[str, Any
     if calls and native.text and provider in _WANT_TEXT_BACK and not native.kept:
         kept["reasoning_content"] = native.text
     return kept
-
-
-def read_delta(chunk: Any) -> str:
-    """The text in one piece of a stream."""
-    choices = getattr(chunk, "choices", None)
-    return (getattr(choices[0].delta, "content", None) if choices else None) or ""
-
-
-def join_stream(stream: Any, model: str) -> Any:
-    """The `ModelResponse` that a finished stream of LiteLLM makes up. It may count: use a thread.
-
-    Its usage is what the provider said, as for an answer in one piece: LiteLLM's own guess, where
-    the provider said nothing, is left out. Its price is LiteLLM's, where it knows one.
-    """
-    litellm = _litellm.load()
-    response = litellm.stream_chunk_builder(stream.chunks)
-    said = [usage for chunk in stream.chunks if (usage := getattr(chunk, "usage", None))]
-    if response is None:
-        return None
-    response.usage = said[-1] if said else None
-    if said:
-        try:
-            cost = litellm.completion_cost(completion_response=response, model=model)
-        except Exception:  # LiteLLM's bare `Exception` for a model that it has no price for
-            cost = None
-        response._hidden_params = {**response._hidden_params, "response_cost": cost}
-    return response
 
 
 def _write(message: Message, model: str) -> dict[str, Any]:

@@ -21,13 +21,8 @@ from rolecraft.errors import (
 )
 from rolecraft.models import _litellm
 from rolecraft.models._failures import AttemptFailed, Failure, read_failure
-from rolecraft.models._wire import (
-    join_stream,
-    read_completion,
-    read_delta,
-    write_messages,
-    write_tools,
-)
+from rolecraft.models._stream import Details, broke_off, join_stream, read_delta
+from rolecraft.models._wire import read_completion, write_messages, write_tools
 from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
 from rolecraft.models.retries import Retries
 from rolecraft.trajectories.events import Usage
@@ -211,12 +206,14 @@ class LiteLLMModel(Model):
 
     async def _listen(self, stream: Any, session: Session) -> Any:
         """The whole answer of a stream, whose pieces are delivered as they come."""
+        details = Details(stream)
         async with aclosing(stream):
             async for chunk in stream:
-                session.deliver(read_delta(chunk))
-        if stream.received_finish_reason is None:  # LiteLLM makes one up, as if all were well
+                _, text = read_delta(chunk)
+                session.deliver(text)
+        if broke_off(stream):
             raise AttemptFailed(Failure(kind="malformed", text="the stream broke off"))
-        return await asyncio.to_thread(join_stream, stream, self.name)
+        return await asyncio.to_thread(join_stream, stream, self.name, details)
 
     def _request(
         self, session: Session, tools: Sequence[Tool], sampling: Sampling

@@ -73,10 +73,11 @@ def native_reasoning(message: Any) -> NativeReasoning:
 
 def _to_keep(name: str, items: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
     """What of a list goes back, and the name of the field that it goes back in."""
-    if name in KEPT_FIELDS:
+    if name in ("reasoning_details", "reasoning_items"):
         yield name, list(items)
         return
     blocks = [(_fields(item).get("type"), item) for item in items]
+    # A block that nobody signed proves nothing: providers refuse it, or don't want it.
     thinking = [
         item
         for kind, item in blocks
