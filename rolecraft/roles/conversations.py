@@ -159,8 +159,13 @@ def _completion(session: Session, past: RecordedCall) -> Completion:
     )
 
 
+def _as_row(value: Any) -> Any:
+    """A field of a call as the journal gives it back: a copy, and a list for a tuple."""
+    return list(value) if type(value) is tuple else deepcopy(value)
+
+
 def _with_arguments(call: dict[str, Any]) -> dict[str, Any]:
-    return {"arguments": {}, **call}
+    return {"arguments": {}, **call, "repairs": tuple(call.get("repairs", ()))}
 
 
 def _failed(session: Session) -> None:
@@ -208,7 +213,7 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
         ]
     if answer.tool_calls:
         data["tool_calls"] = [
-            {name: deepcopy(value) for name in _OF_CALL if (value := getattr(tool_call, name))}
+            {name: _as_row(value) for name in _OF_CALL if (value := getattr(tool_call, name))}
             for tool_call in answer.tool_calls
         ]
     if answer.provider_fields:

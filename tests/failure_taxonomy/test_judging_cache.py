@@ -18,7 +18,7 @@ from rolecraft.trajectories import Usage
 ANSWER = Completion(
     text="two \ud800 lines\n",
     reasoning="hm",
-    tool_calls=[ToolCall("look", {"at": [1, None]}, id="c1")],
+    tool_calls=[ToolCall("look", {"at": [1, None]}, id="c1", repairs=("raw newline",))],
     usage=Usage(100, 20, 0.5),
     finish_reason="tool_calls",
     attempts=3,

@@ -25,7 +25,7 @@ def test_the_prompt_is_made_of_the_fields_that_are_set() -> None:
 
 
 async def test_a_call_is_recorded_with_everything_needed_to_ask_it_again() -> None:
-    call = ToolCall("boil", {"minutes": 3}, id="c1")
+    call = ToolCall("boil", {"minutes": 3}, id="c1", repairs=("trailing comma",))
     answer = Completion(
         text="Boil it.",
         reasoning="Eggs are best boiled.",
@@ -45,7 +45,14 @@ async def test_a_call_is_recorded_with_everything_needed_to_ask_it_again() -> No
         "system": "Cook.",
         "messages": [{"role": "user", "content": "How?"}],
         "finish_reason": "tool_calls",
-        "tool_calls": [{"name": "boil", "arguments": {"minutes": 3}, "id": "c1"}],
+        "tool_calls": [
+            {
+                "name": "boil",
+                "arguments": {"minutes": 3},
+                "id": "c1",
+                "repairs": ["trailing comma"],
+            }
+        ],
     }
     assert (thought.kind, thought.content, thought.cause) == (
         "thought", "Eggs are best boiled.", model_call.seq,

@@ -48,7 +48,7 @@ ANSWERS = [
         text="",
         tool_calls=[
             ToolCall("fetch", {"page": "a"}, "1"),
-            ToolCall("fetch", {"page": "bb"}, "2"),
+            ToolCall("fetch", {"page": "bb"}, "2", repairs=("trailing comma",)),
             ToolCall("store", {"text": "c"}, "3"),
             ToolCall("store", {}, "4"),
             ToolCall("nothing", {}, "5"),

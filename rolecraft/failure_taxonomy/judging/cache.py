@@ -67,7 +67,7 @@ def _identity(model: Model) -> dict[str, Any]:
 def _said(message: Message) -> list[Any]:
     metadata = dict(message.metadata or {})
     calls = metadata.pop("tool_calls", None) or ()
-    return [message.role, message.content, [asdict(call) for call in calls], metadata]
+    return [message.role, message.content, [_call(call) for call in calls], metadata]
 
 
 def worth_keeping(answer: Completion) -> bool:
@@ -104,7 +104,7 @@ class AnswerCache:
             "model": model,
             "text": answer.text,
             "reasoning": answer.reasoning,
-            "tool_calls": [asdict(call) for call in answer.tool_calls],
+            "tool_calls": [_call(call) for call in answer.tool_calls],
             "finish_reason": answer.finish_reason,
             "usage": asdict(answer.usage),
             "attempts": answer.attempts,
@@ -136,13 +136,23 @@ class AnswerCache:
         return f"AnswerCache({str(self.folder)!r})"
 
 
+def _call(call: ToolCall) -> dict[str, Any]:
+    row = asdict(call)
+    if not call.repairs:  # so that answers from before calls had repairs keep their names
+        del row["repairs"]
+    return row
+
+
 def _read(line: dict[str, Any]) -> Completion:
     if line["version"] != VERSION:
         raise ValueError(f"version {line['version']!r}, this Rolecraft knows {VERSION}")
     return Completion(
         text=line["text"],
         reasoning=line["reasoning"],
-        tool_calls=[ToolCall(**call) for call in line["tool_calls"]],
+        tool_calls=[
+            ToolCall(**{**call, "repairs": tuple(call.get("repairs", ()))})
+            for call in line["tool_calls"]
+        ],
         usage=Usage(**line["usage"]),
         finish_reason=line["finish_reason"],
         attempts=line["attempts"],
