@@ -31,15 +31,26 @@ def repair(text: str) -> str:
 
     Valid JSON comes back as it is. Raises `NotJSON`.
     """
+    return mend(text)[0]
+
+
+def mend(text: str, *, whole: bool = False) -> tuple[str, tuple[str, ...]]:
+    """What `repair` returns, and what was mended: names such as `trailing comma`, each once.
+
+    `whole` says that the text is known to end where it should, so that a number at its very end
+    has all its digits. Raises `NotJSON`.
+    """
     text = text.strip()
     if _is_json(text):
-        return text
-    inside = _FENCED.fullmatch(text)
-    scan = _Scan(inside["inside"] if inside else text)
+        return text, ()
+    inside = _inside_fence(text)
+    scan = _Scan(text if inside is None else inside, whole=whole)
+    if inside is not None:
+        scan.mended["code fence"] = None
     found = scan.value()
     if not scan.at_end():
         raise scan.failure("something follows the value")
-    return found
+    return found, tuple(scan.mended)
 
 
 def json_values(text: str, *, cut: bool = False) -> list[str]:
@@ -54,8 +65,8 @@ def json_values(text: str, *, cut: bool = False) -> list[str]:
     bare = text.startswith(("{", "["))
     if not bare and (thoughts := _THOUGHTS.match(text)):
         text = text[thoughts.end() :].strip()
-    fenced = _FENCED.fullmatch(text)
-    whole = fenced["inside"].strip() if fenced else text
+    inside = _inside_fence(text)
+    whole = text if inside is None else inside.strip()
     if _is_json(whole):
         return [whole]
     if not _START.search(whole):
@@ -95,6 +106,14 @@ def _among_words(text: str, cut: bool) -> list[str]:
     return values
 
 
+def _inside_fence(text: str) -> str | None:
+    """What stands in the code fence that is the whole of `text`; None if there is none."""
+    opening = _FENCE.match(text)
+    if opening is None or not text.endswith("```") or len(text) < opening.end() + 3:
+        return None
+    return text[opening.end() : -3].rstrip()
+
+
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
@@ -103,7 +122,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-_FENCED = re.compile(r"```[\w-]*[ \t]*\n(?P<inside>.*?)\s*```", re.DOTALL)
+_FENCE = re.compile(r"```[\w-]*[ \t]*\n")
 _THOUGHTS = re.compile(r"<think>.*?</think>|(?!```).*</think>\s*\n", re.DOTALL)
 """What some models begin with; the opening tag may have been part of the prompt."""
 _LABELLED = re.compile(r"```json[5c]?[ \t]*\n", re.IGNORECASE)
@@ -130,9 +149,11 @@ _PYTHON_ONLY = frozenset("avxNU01234567\n")
 class _Scan:
     """Reads one value from `at` on, and writes it as JSON."""
 
-    def __init__(self, text: str, at: int = 0, *, cut: bool = False) -> None:
-        self.text, self.at, self.cut = text, at, cut
+    def __init__(self, text: str, at: int = 0, *, cut: bool = False, whole: bool = False) -> None:
+        self.text, self.at, self.cut, self.whole = text, at, cut, whole
         self.path: list[str] = []
+        self.mended: dict[str, None] = {}
+        """What was mended, each once, in the order in which it came up."""
 
     def value(self) -> str:
         self.blank()
@@ -146,12 +167,14 @@ class _Scan:
         number = _NUMBER.match(self.text, self.at)
         if number and self.ends_at(number.end()):
             self.at = number.end()
-            if self.at == len(self.text) and self.path:
+            if self.at == len(self.text) and self.path and not self.whole:
                 raise self.broken_off()  # more digits may have followed
             return number.group()
         word = _WORD.match(self.text, self.at)
         if word and word.group() in _WORDS and self.ends_at(word.end()):
             self.at = word.end()
+            if _WORDS[word.group()] != word.group():
+                self.mended["python literals"] = None
             return _WORDS[word.group()]
         if self.at_end() or (word and word.end() == len(self.text)):
             raise self.broken_off()
@@ -163,10 +186,13 @@ class _Scan:
             raise self.failure(f"it is nested more than {MOST_DEEP} deep")
         self.at += 1
         parts: list[str] = []
+        comma = False
         while True:
             self.blank()
             if self.text.startswith(closing, self.at):
                 self.at += 1
+                if comma:
+                    self.mended["trailing comma"] = None
                 break
             if self.at_end():
                 raise self.broken_off()
@@ -174,9 +200,11 @@ class _Scan:
             parts.append(read(len(parts)))
             self.path.pop()
             self.blank()
-            if self.text.startswith(",", self.at):
+            comma = self.text.startswith(",", self.at)
+            if comma:
                 self.at += 1
             elif self.at_end() and not self.cut:
+                self.mended["missing brace" if closing == "}" else "missing bracket"] = None
                 break  # all that is missing is the bracket
             elif self.at_end():
                 raise self.broken_off()
@@ -192,6 +220,7 @@ class _Scan:
             bare = _BARE_KEY.match(self.text, self.at)
             if bare is None:
                 raise self.failure("a key is expected here, in double quotes")
+            self.mended["unquoted key"] = None
             key, self.at = json.dumps(bare.group(), ensure_ascii=False), bare.end()
         self.path[-1] = json.loads(key)
         self.blank()
@@ -208,6 +237,8 @@ class _Scan:
 
     def string(self, opening: str) -> str:
         closing, text = _CLOSING[opening], self.text
+        if opening != '"':
+            self.mended["single quotes" if opening == "'" else "curly quotes"] = None
         parts = ['"']
         self.at += 1
         while self.at < len(text):
@@ -225,6 +256,7 @@ class _Scan:
             if char == '"':
                 parts.append('\\"')
             elif char < " ":
+                self.mended["raw newline" if char in "\n\r" else "raw control character"] = None
                 parts.append(_CONTROLS.get(char, f"\\u{ord(char):04x}"))
             else:
                 parts.append(char)
@@ -247,12 +279,17 @@ class _Scan:
         self.at += 2
         if char in '"\\/bfnrt':
             return f"\\{char}"
-        return char if char == "'" else f"\\\\{char}"
+        if char == "'":
+            return char
+        self.mended["stray backslash"] = None
+        return f"\\\\{char}"
 
     def blank(self) -> None:
         """Go over blanks and comments."""
         found = _BLANK.match(self.text, self.at)
         assert found is not None  # it matches nothing, too
+        if "/" in found.group():
+            self.mended["comment"] = None
         self.at = found.end()
 
     def at_end(self) -> bool:

@@ -1,0 +1,304 @@
+"""Reads one call whose arguments are marked pairs; `pairs_body` says how they are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rolecraft.models.tool_calls.schema_values import property_names, property_schema, typed
+from rolecraft.models.tool_calls.source import Reading, Source
+from rolecraft.models.tool_calls.written_names import read_name
+
+if TYPE_CHECKING:
+    from rolecraft.models.tool_calls.pairs_body import PairsBody
+
+ESCAPED_LINE = "\\n"
+"""A line break that was escaped, as if the call stood in a JSON string."""
+
+
+class PairsCall:
+    """One call while it is read. `seen` is all of its text so far, in parts."""
+
+    __slots__ = ("body", "known", "marks", "name", "repairs", "schema", "seen", "source", "values")
+
+    def __init__(self, body: PairsBody, source: Source, opened: str) -> None:
+        self.body, self.marks, self.source = body, body.marks, source
+        self.seen = [opened]
+        self.name = ""
+        self.values: dict[str, str] = {}
+        self.repairs: dict[str, None] = {}
+        self.schema: Any = True
+        self.known: frozenset[str] = frozenset()
+        """The names of the tool's parameters, as far as they are known."""
+
+    def read(self) -> Reading[None]:
+        """Read the call to its end, and give it to the source."""
+        body, marks = self.body, self.marks
+        if body.function_opens and self.seen[0] == body.opens:
+            yield from self.blanks()
+            if (yield from self.marker(marks.function)) is None:
+                yield from self.malformed(f"no `{body.function_opens}` follows")
+                return
+        if not (yield from self.read_name()):
+            return
+        schemas = self.source.tools
+        if schemas is not None and self.name in schemas:
+            self.schema = schemas[self.name]
+            self.known = frozenset(property_names(self.schema))
+        marker = yield from self.follows()
+        if marker is None:
+            if (yield from self.turn_ends()):
+                self.cut()
+            else:
+                yield from self.malformed("text stands between the name and the arguments")
+            return
+        key: str | None = None
+        while marker == body.key_opens:
+            if key is None:
+                key = yield from self.read_key()
+                if key is None:
+                    if self.at_end():
+                        self.cut()
+                    else:
+                        yield from self.malformed("the name of an argument is not readable")
+                    return
+            start = len(self.seen)
+            end, marker, following = yield from self.read_value(key)
+            if end < 0:
+                return
+            self.values[key] = self.value(start, end)
+            key = following
+        yield from self.end(marker)
+
+    def read_name(self) -> Reading[bool]:
+        """Read the function's name. False if the call ended with it."""
+        parts: list[str] = []
+        marker = yield from self.source.until(self.marks.name, parts)
+        text = "".join(parts)
+        self.seen.append(text)
+        if marker is None:
+            self.cut(text)
+            return False
+        if self.body.name_ends:
+            if marker != "<":
+                self.seen.append(marker)
+            else:
+                self.source.unread(marker)
+            if marker == "\n" and text.strip():
+                self.repairs[f"missing {self.body.name_ends}"] = None
+            elif marker != self.body.name_ends:
+                text = ""
+        else:
+            self.source.unread(marker)
+            bare = text.rstrip()
+            while bare.endswith(ESCAPED_LINE):
+                bare = bare[: -len(ESCAPED_LINE)].rstrip()
+                self.repairs["escaped newline"] = None
+            text = bare
+        name = read_name(text)
+        if name is None or (self.repairs and not self.source.repair):
+            yield from self.malformed("the name of the function is not readable")
+            return False
+        self.name = name
+        return True
+
+    def read_key(self) -> Reading[str | None]:
+        """Read the name of an argument, and what precedes its value. None if it is none."""
+        parts: list[str] = []
+        marker = yield from self.source.until(self.marks.key, parts)
+        text = "".join(parts)
+        self.seen.append(text)
+        if marker is None:
+            return None
+        if marker != self.body.key_closes:
+            self.source.unread(marker)
+            return None
+        self.seen.append(marker)
+        if self.body.value_opens:
+            yield from self.gap()
+            if (yield from self.marker(self.marks.value_opens)) is None:
+                return None
+        return read_name(text)
+
+    def read_value(self, key: str) -> Reading[tuple[int, str | None, str | None]]:
+        """Read a value and what follows it.
+
+        Returns where it ends in `seen` (-1: the call ended within it, and was given), the marker
+        that follows, and the key that follows if that was read too.
+        """
+        body, marks, source, seen = self.body, self.marks, self.source, self.seen
+        closed: list[int] = []  # where the call may have ended
+        while True:
+            marker = yield from source.until(marks.value, seen)
+            if marker is None:
+                self.cut()
+                return -1, None, None
+            at = len(seen)
+            seen.append(marker)
+            if marker == body.value_closes:
+                following = yield from self.follows()
+                if following is not None or (yield from self.turn_ends()):
+                    return at, following, None
+            elif marker == body.key_opens:
+                next_key = yield from self.read_key()
+                if next_key is not None and self.begins(next_key, key):
+                    if (yield from self.lenient(f"missing {body.value_closes}", at)):
+                        return at, marker, next_key
+                    return -1, None, None
+            elif marker != body.opens:
+                yield from self.blanks()
+                following = yield from source.marker(marks.after_end)
+                if following is not None or (yield from self.turn_ends()):
+                    if following is not None:
+                        source.unread(following)
+                    if (yield from self.lenient(f"missing {body.value_closes}", at)):
+                        return at, marker, None
+                    return -1, None, None
+                if marker == body.closes:
+                    closed.append(at)
+            elif (yield from self.another_call()):
+                end = closed[0] if len(closed) == 1 and source.repair else at
+                self.put_back(end)
+                if end == at:
+                    source.malformed("".join(seen), "another call begins within it")
+                    return -1, None, None
+                yield from self.marker(marks.close)
+                self.repairs[f"missing {body.value_closes}"] = None
+                return end, body.closes, None
+
+    def begins(self, key: str, within: str) -> bool:
+        """Whether a key that was read within the value of another one begins a new pair."""
+        if key == within or key in self.values:
+            return False
+        return not self.known or key in self.known
+
+    def another_call(self) -> Reading[bool]:
+        """Whether the marker that was just read within a value begins another call."""
+        if self.body.function_opens:
+            yield from self.blanks()
+            return (yield from self.marker(self.marks.function)) is not None
+        parts: list[str] = []
+        marker = yield from self.source.until(self.marks.name, parts)
+        text = "".join(parts)
+        self.seen.append(text)
+        if marker is None:
+            return False
+        self.source.unread(marker)
+        if read_name(text) is None:
+            return False
+        yield from self.blanks()
+        return (yield from self.marker(self.marks.pair)) is not None
+
+    def end(self, marker: str | None) -> Reading[None]:
+        """Read the end of a call of which `marker` was read last, and give it."""
+        body, source = self.body, self.source
+        if marker is None or marker in (body.opens, body.function_opens):
+            if marker is not None:
+                self.put_back(len(self.seen) - 1)
+            elif not source.repair or not self.complete():
+                self.cut()
+                return
+            self.repairs["missing end"] = None
+        elif marker == body.function_closes:
+            space = yield from source.blanks()
+            if (yield from self.source.marker(self.marks.close)) is None:
+                source.unread(space)
+            else:
+                self.seen += (space, body.closes)
+        elif body.function_closes:
+            self.repairs[f"missing {body.function_closes}"] = None
+        raw = "".join(self.seen)
+        if self.repairs and not source.repair:
+            source.malformed(raw, f"it has a {next(iter(self.repairs))}")
+            return
+        arguments: dict[str, Any] = {}
+        for key, text in self.values.items():
+            arguments[key] = text
+            if self.schema is not True:
+                kind = property_schema(self.schema, key)
+                arguments[key], mended = typed(text, kind, self.schema, repair=source.repair)
+                self.repairs.update(dict.fromkeys(mended))
+        source.call(self.name, arguments, raw=raw, repairs=tuple(self.repairs))
+
+    def complete(self) -> bool:
+        """Whether every argument that the tool requires is there."""
+        required = self.schema.get("required") if isinstance(self.schema, dict) else None
+        return not isinstance(required, list) or all(key in self.values for key in required)
+
+    def lenient(self, repair: str, at: int) -> Reading[bool]:
+        """Note a repair. False if repairs are not wanted; the call is malformed then."""
+        if self.source.repair:
+            self.repairs[repair] = None
+            return True
+        yield from self.malformed(f"it has a {repair}")
+        return False
+
+    def malformed(self, why: str) -> Reading[None]:
+        """Read on to where the call may end, and give it as one that is none."""
+        body, source, seen = self.body, self.source, self.seen
+        marker = yield from source.until(self.marks.call, seen)
+        if marker is not None and marker in (body.opens, body.function_opens):
+            source.unread(marker)
+        elif marker is not None:
+            seen.append(marker)
+            if marker != body.closes:
+                space = yield from source.blanks()
+                if (yield from source.marker(self.marks.close)) is None:
+                    source.unread(space)
+                else:
+                    seen += (space, body.closes)
+        source.malformed("".join(seen), why)
+
+    def cut(self, name: str = "") -> None:
+        """The text ends within the call."""
+        name = self.name or read_name(name) or ""
+        self.source.cut("".join(self.seen), name=name)
+
+    def value(self, start: int, end: int) -> str:
+        """The value between two places of `seen`."""
+        text = "".join(self.seen[start:end])
+        if self.body.framed:
+            text = text.removeprefix("\n").removesuffix("\n")
+        return self.body.unescaped(text)
+
+    # Reading small things, all of which are part of the call's text.
+
+    def at_end(self) -> bool:
+        return self.source.ended and self.source.at == len(self.source.text)
+
+    def turn_ends(self) -> Reading[bool]:
+        """Whether the answer ends here, but for a marker that says so."""
+        marker = yield from self.source.marker(self.marks.turn_end)
+        if marker is not None:
+            self.source.unread(marker)
+        return marker is not None or self.at_end()
+
+    def blanks(self) -> Reading[None]:
+        space = yield from self.source.blanks()
+        if space:
+            self.seen.append(space)
+
+    def gap(self) -> Reading[None]:
+        """Read blanks, escaped ones too."""
+        while True:
+            yield from self.blanks()
+            if (yield from self.marker(self.marks.escaped_line)) is None:
+                return
+            self.repairs["escaped newline"] = None
+
+    def follows(self) -> Reading[str | None]:
+        """Read blanks and the marker that goes on with the call, if one follows."""
+        yield from self.blanks()
+        if "escaped newline" in self.repairs:
+            yield from self.gap()
+        return (yield from self.marker(self.marks.next))
+
+    def marker(self, marks: Any) -> Reading[str | None]:
+        marker = yield from self.source.marker(marks)
+        if marker is not None:
+            self.seen.append(marker)
+        return marker
+
+    def put_back(self, at: int) -> None:
+        """Put back what was read since the place `at` of `seen`."""
+        self.source.unread("".join(self.seen[at:]))
+        del self.seen[at:]
