@@ -7,6 +7,7 @@ from rolecraft.models.tool_calls.output import (
     ParsedOutput,
     Piece,
     ReasoningPiece,
+    TakenBack,
 )
 from rolecraft.models.tool_calls.parser import ToolCallParser, ToolCallStream
 from rolecraft.models.tool_calls.registry import get_parser, parser_names, register_parser
@@ -18,6 +19,7 @@ __all__ = [
     "ParsedOutput",
     "Piece",
     "ReasoningPiece",
+    "TakenBack",
     "ToolCallParser",
     "ToolCallStream",
     "get_parser",

@@ -10,8 +10,14 @@ from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.source import Reading, Source
 
 
-def read_answer(source: Source, grammar: Grammar, starts_in_reasoning: bool) -> Reading[None]:
-    """Read a whole answer."""
+def read_answer(
+    source: Source, grammar: Grammar, starts_in_reasoning: bool | None
+) -> Reading[None]:
+    """Read a whole answer.
+
+    With `starts_in_reasoning` None the answer says it: it began in reasoning if it closes a block
+    that it did not open.
+    """
     reasoning = grammar.reasoning
     kinds = grammar.kinds
     thought = False
@@ -34,8 +40,11 @@ def read_answer(source: Source, grammar: Grammar, starts_in_reasoning: bool) -> 
             source.framed()
             unclosed = yield from _thinking(source, grammar, unclosed)
             thought = True
-        elif kind == "drop" or (kind == "thought" and thought):
+        elif kind == "drop" or (kind == "thought" and thought and reasoning.repeats):
             pass
+        elif kind == "thought" and starts_in_reasoning is None and not (thought or source.calls):
+            source.rethink()
+            thought = True
         else:
             source.say(marker)
 

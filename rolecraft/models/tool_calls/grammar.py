@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rolecraft.errors import UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models.reasoning.format import ReasoningFormat
 from rolecraft.models.tool_calls.marks import Marks
@@ -40,7 +39,7 @@ class Grammar:
 
     name: str
     opens: tuple[str, ...]
-    """Markers at which a call or a section of calls begins."""
+    """Markers at which a call or a section of calls begins; none if there are no calls."""
     body: Body
     write: Callable[[Sequence[ToolCall]], str]
     """The inverse of reading: the text of some calls, as the models of this format write them."""
@@ -63,8 +62,6 @@ class Grammar:
     """What closes reasoning, or ends it if it is never closed."""
 
     def __post_init__(self) -> None:
-        if not self.opens and not self.also_opens:
-            raise UsageError(f"The grammar {self.name!r} needs a marker in `opens`.")
         reasoning = self.reasoning
         kinds = {
             **dict.fromkeys(self.ends, "end"),

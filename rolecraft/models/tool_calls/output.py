@@ -68,4 +68,12 @@ class CallPiece:
     call: ToolCall
 
 
-Piece = ContentPiece | ReasoningPiece | CallPiece
+@dataclass(slots=True)
+class TakenBack:
+    """All text given as content so far is reasoning.
+
+    Comes only where nobody said whether the answer starts in reasoning.
+    """
+
+
+Piece = ContentPiece | ReasoningPiece | CallPiece | TakenBack

@@ -33,20 +33,21 @@ class ToolCallParser:
         return self.grammar.name
 
     def parse(
-        self, text: str, tools: Tools | None = None, starts_in_reasoning: bool = False
+        self, text: str, tools: Tools | None = None, starts_in_reasoning: bool | None = False
     ) -> ParsedOutput:
         """Take a whole answer apart. Never raises for any `text`.
 
         `tools` are those that were offered: values are typed by their schemas, and a call of
         another tool is not among the calls but in a diagnostic. `starts_in_reasoning` says that the
-        chat template wrote the marker that opens the reasoning.
+        chat template wrote the marker that opens the reasoning; with None, a close marker without
+        an open one shows it.
         """
         stream = self.stream(tools, starts_in_reasoning)
         stream.feed(text)
         return stream.finish()
 
     def stream(
-        self, tools: Tools | None = None, starts_in_reasoning: bool = False
+        self, tools: Tools | None = None, starts_in_reasoning: bool | None = False
     ) -> ToolCallStream:
         """Begin an answer that comes in pieces."""
         return ToolCallStream(self, tools, starts_in_reasoning)
@@ -65,7 +66,7 @@ class ToolCallStream:
     __slots__ = ("_output", "_reading", "_source")
 
     def __init__(
-        self, parser: ToolCallParser, tools: Tools | None, starts_in_reasoning: bool
+        self, parser: ToolCallParser, tools: Tools | None, starts_in_reasoning: bool | None
     ) -> None:
         self._source = Source(_schemas(tools), repair=parser.repair)
         self._reading = read_answer(self._source, parser.grammar, starts_in_reasoning)
@@ -96,9 +97,10 @@ class ToolCallStream:
             source.ended = True
             for _ in self._reading:
                 pass
+            reasoning = "".join(source.reasoning)
             self._output = ParsedOutput(
                 "".join(source.content),
-                "".join(source.reasoning),
+                "" if reasoning.isspace() else reasoning,
                 source.calls,
                 source.diagnostics,
             )

@@ -22,6 +22,7 @@ from rolecraft.models.tool_calls.output import (
     DiagnosticKind,
     Piece,
     ReasoningPiece,
+    TakenBack,
 )
 
 T = TypeVar("T")
@@ -187,6 +188,13 @@ class Source:
         if text:
             self.reasoning.append(text)
             self.pieces.append(ReasoningPiece(text))
+
+    def rethink(self) -> None:
+        """All content so far is reasoning."""
+        self.reasoning.extend([*self.content, self.held])
+        self.content.clear()
+        self.pieces = [TakenBack()]
+        self.framed()
 
     def framed(self) -> None:
         """A call or a block of reasoning ended: white space up to the next one is no content."""
