@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rolecraft.messages import ToolCall
-from rolecraft.models.reasoning.format import ReasoningFormat
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.source import Reading, Source
 
-THINK = ReasoningFormat(name="think", opens=("<think>",), closes=("</think>",))
-"""What most open models write around their reasoning."""
+if TYPE_CHECKING:
+    from rolecraft.models.reasoning.format import ReasoningFormat
 
 ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<｜end▁of▁sentence｜>", "</s>")
 """Markers at the end of a turn. They are no content, unless content follows."""
+
+
+def _think() -> ReasoningFormat:
+    # Not at the top: what splits reasoning is made of this package.
+    from rolecraft.models.reasoning import get_format
+
+    return get_format("think")
 
 
 class Body(Protocol):
@@ -45,7 +51,8 @@ class Grammar:
     """The inverse of reading: the text of some calls, as the models of this format write them."""
     also_opens: str = ""
     """A pattern of single characters at which a call may begin, such as `[{\\[]`."""
-    reasoning: ReasoningFormat = THINK
+    reasoning: ReasoningFormat = field(default_factory=_think)
+    """What stands around reasoning; `<think>` and `</think>` unless a format says otherwise."""
     ends: tuple[str, ...] = ENDS
     """Markers of the end of a turn: no content, unless content follows."""
     calls_end_reasoning: bool = True

@@ -2,7 +2,13 @@
 
 The scan knows JSON's syntax, so a marker within a string is data, and it stops at the first
 character that can't stand where it stands. It lets pass what can be mended without guessing where
-the value ends: raw control characters in strings, a comma before a closing bracket, Python's words.
+the value ends: raw control characters in strings, a comma before a closing bracket, Python's words
+and its single quotes.
+
+At most three scans that begin at different places of a text can go on at one later place: being
+within double quotes, within single quotes or without is permuted by every character, never merged,
+and outside of quotes a marker ends a scan. So reading again from a marker in a scan that failed
+costs no more than reading the text three times.
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ class Span:
 
 
 _decode = json.JSONDecoder().raw_decode
-_TOKEN = re.compile(r"[ \t\n\r]*(?:([\"{}\[\],:])|([-+.\w]+))?")
+_TOKEN = re.compile(r"""[ \t\n\r]*(?:(["'{}\[\],:])|([-+.\w]+))?""")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII).fullmatch
 _WORDS = frozenset(
     ("true", "false", "null", "True", "False", "None", "NaN", "Infinity", "-Infinity")
@@ -70,10 +76,10 @@ def _scan(source: Source) -> Reading[Span]:
         token = _TOKEN.match(text, at)
         assert token is not None  # it matches nothing, too
         sign, letters = token.groups()
-        if word and token.start(2) != at:  # the word ended before this token
-            written = "".join(word)
+        if word and token.start(2) != at and (token.end() > at or at < len(text) or source.ended):
+            written = "".join(word)  # the word ended before this token
             if not (written in _WORDS or _NUMBER(written)):
-                return span("broken")
+                return span("cut" if at == len(text) else "broken")
             word.clear()
             expected = _COMMA
         if letters is not None:
@@ -95,13 +101,13 @@ def _scan(source: Source) -> Reading[Span]:
             yield
             text, at = source.text, source.at
             start = at
-        elif sign == '"':
+        elif sign in "\"'":
             if expected in (_COLON, _COMMA):
                 at = token.start(1)
                 return span("broken")
             parts.append(text[start : token.end()])
             source.at = token.end()
-            if not (yield from _string(source, parts)):
+            if not (yield from _string(source, sign, parts)):
                 text = source.text
                 start = at = source.at
                 return span("cut")
@@ -139,16 +145,16 @@ def _scan(source: Source) -> Reading[Span]:
             expected = _COMMA
 
 
-def _string(source: Source, parts: list[str]) -> Reading[bool]:
+def _string(source: Source, quote: str, parts: list[str]) -> Reading[bool]:
     """Read the rest of a string, whose quote was read, into `parts`. False if the text ends."""
     while True:
         text, at = source.text, source.at
-        quote = text.find('"', at)
-        if quote >= 0:
-            parts.append(text[at:quote])
-            source.at = quote + 1
+        end = text.find(quote, at)
+        if end >= 0:
+            parts.append(text[at:end])
+            source.at = end + 1
             escaped = _escaped(parts)
-            parts.append('"')
+            parts.append(quote)
             if not escaped:
                 return True
             continue
@@ -156,7 +162,7 @@ def _string(source: Source, parts: list[str]) -> Reading[bool]:
         source.at = len(text)
         if source.ended:
             return False
-        yield from source.sleep('"', parts)
+        yield from source.sleep(quote, parts)
 
 
 def _escaped(parts: list[str]) -> bool:
