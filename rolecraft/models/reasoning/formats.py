@@ -136,7 +136,7 @@ _ROWS = (
             f"{start}<|channel|>analysis<|message|>"
             for start in ("", "<|start|>assistant", "<|start|>")
         ),
-        closes=("<|end|>",),
+        closes=("<|end|>", "<|end|><|call|>"),
         ends_at=("<|start|>", "<|channel|>", "<|call|>", "<|return|>"),
         drops=(
             *(

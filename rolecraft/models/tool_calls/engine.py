@@ -74,6 +74,7 @@ def _thinking(source: Source, grammar: Grammar, unclosed: bool) -> Reading[bool]
         if (yield from source.marker(grammar.openings)) is None:
             source.unread(space)
             break
+        source.think(space)
     search = grammar.endings.search
     while True:
         text, at = source.text, source.at
