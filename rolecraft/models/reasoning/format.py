@@ -35,6 +35,8 @@ class ReasoningFormat:
     """Markers outside blocks that are no content, such as those around an answer."""
     repeats: bool = True
     """Whether a marker of `closes` after a block is dropped: models repeat it."""
+    strays: bool = False
+    """Whether one without any block before it is dropped, too."""
     starts_inside: bool | None = None
     """Whether an answer begins in a block, when the caller does not say.
 

@@ -105,8 +105,8 @@ _ROWS = (
         opens=("[THINK]", "<think>"),
         closes=("[/THINK]", "</think>"),
         ends_at=("[TOOL_CALLS]",),
-        drops=("[/THINK]",),
         starts_inside=False,
+        strays=True,
     ),
     ReasoningFormat(
         name="gemma4",

@@ -81,6 +81,8 @@ class ReasoningStream:
     ) -> None:
         self._waiting: list[str] = []
         """Text of which it is not certain yet in which format it is."""
+        self._beginning = ""
+        """That text from its first character on that is no white space."""
         self._split: Split | None = None
         self._stream: ToolCallStream | None = None
         self._name = ""
@@ -102,7 +104,10 @@ class ReasoningStream:
         if self._stream is not None:
             return self._stream.feed(delta)
         self._waiting.append(delta)
-        return self._choose(ended=False) if self._mode == AUTO else ()
+        if self._mode != AUTO:
+            return ()
+        self._beginning += delta if self._beginning else delta.lstrip()
+        return self._choose(ended=False) if self._beginning else ()
 
     def finish(self) -> Split:
         """The answer has ended. Returns all of it; again, when called again."""
@@ -123,14 +128,12 @@ class ReasoningStream:
 
     def _choose(self, *, ended: bool) -> Sequence[Piece]:
         """Decide on the format by what the text begins with, as soon as that is certain."""
-        text = "".join(self._waiting)
-        self._waiting = [text]
-        form = _begun(text.lstrip(), ended)
+        form = _begun(self._beginning, ended)
         if form is None:
             return ()
         self._begin(form)
         assert self._stream is not None
-        return self._stream.feed(text)
+        return self._stream.feed("".join(self._waiting))
 
 
 @cache

@@ -40,7 +40,9 @@ def read_answer(
             source.framed()
             unclosed = yield from _thinking(source, grammar, unclosed)
             thought = True
-        elif kind == "drop" or (kind == "thought" and thought and reasoning.repeats):
+        elif kind == "drop" or (
+            kind == "thought" and (reasoning.repeats if thought else reasoning.strays)
+        ):
             pass
         elif kind == "thought" and starts_in_reasoning is None and not (thought or source.calls):
             source.rethink()
