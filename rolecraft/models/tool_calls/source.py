@@ -72,7 +72,7 @@ class Source:
         self.calls: list[ToolCall] = []
         self.diagnostics: list[Diagnostic] = []
         self.pieces: list[Piece] = []
-        self.held = ""
+        self.held: list[str] = []
         """White space and end markers that are content only if content follows."""
         self.fresh = True
         """Whether no content came since the beginning, a call or a block of reasoning."""
@@ -171,17 +171,17 @@ class Source:
             return
         if self.held or self.fresh:
             if text.isspace():
-                self.held += text
+                self.held.append(text)
                 return
-            text = self.held + text
-            self.held = ""
+            text = "".join([*self.held, text])
+            self.held = []
             self.fresh = False
         self.content.append(text)
         self.pieces.append(ContentPiece(text))
 
     def hold(self, text: str) -> None:
         """`text` is content only if content follows: a marker at the end of a turn."""
-        self.held += text
+        self.held.append(text)
 
     def think(self, text: str) -> None:
         """`text` is reasoning."""
@@ -191,14 +191,14 @@ class Source:
 
     def rethink(self) -> None:
         """All content so far is reasoning."""
-        self.reasoning.extend([*self.content, self.held])
+        self.reasoning.extend([*self.content, *self.held])
         self.content.clear()
         self.pieces = [TakenBack()]
         self.framed()
 
     def framed(self) -> None:
         """A call or a block of reasoning ended: white space up to the next one is no content."""
-        self.held = ""
+        self.held = []
         self.fresh = True
 
     def call(
@@ -220,15 +220,17 @@ class Source:
         self.pieces.append(CallPiece(len(self.calls), call))
         self.calls.append(call)
 
-    def malformed(self, raw: str, why: str) -> None:
-        """`raw`, the text read last, begins like a call and is none: it stays in the content."""
+    def malformed(self, raw: str, why: str, *, content: bool = True) -> None:
+        """`raw`, the text read last, begins like a call and is none: it is `content`, or not."""
         self.diagnose("malformed call", raw, why)
-        self.say(raw)
+        if content:
+            self.say(raw)
 
-    def cut(self, raw: str, *, name: str = "", call_id: str = "") -> None:
+    def cut(self, raw: str, *, name: str = "", call_id: str = "", content: bool = True) -> None:
         """The text ended within a call, which was written as `raw` so far."""
         self.diagnose("incomplete call", raw, "the text ends within it")
-        self.say(raw)
+        if content:
+            self.say(raw)
         call = ToolCall(name, {}, call_id, incomplete=True, raw=raw)
         self.pieces.append(CallPiece(len(self.calls), call))
         self.calls.append(call)
