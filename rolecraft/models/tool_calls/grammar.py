@@ -6,7 +6,7 @@ around reasoning, and how calls are written. The engine knows no format.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,6 +37,16 @@ class Body(Protocol):
         It gives what it finds by `source.call`, `source.malformed` or `source.cut`, and reads no
         further than the end of what it understood: `source.unread` puts the rest back.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """Several bodies, by the markers at which they begin."""
+
+    by_marker: Mapping[str, Body]
+
+    def read(self, source: Source, opened: str) -> Reading[None]:
+        return self.by_marker[opened].read(source, opened)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,19 @@
-"""A call that is one JSON object, or a list of them, between two markers."""
+"""JSON between markers: a whole call, or the arguments of a call that a header names.
+
+What is no JSON ends at the first marker that ends or begins a call, so that one bad call takes no
+good one with it. In what is JSON, markers are data.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rolecraft.models.tool_calls.grammar import ENDS
 from rolecraft.models.tool_calls.json_calls import (
     Unreadable,
+    arguments_in,
     call_in,
     decode,
     name_in,
@@ -16,86 +23,128 @@ from rolecraft.models.tool_calls.json_span import json_span
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.source import Reading, Source
 
+Take = Callable[[Source, Any, str, tuple[str, ...]], None]
+"""Gives the source the calls in a JSON value that was written so, by these repairs.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JSONBody:
-    """`{"name": ..., "arguments": {...}}` between a marker and `closes`.
+Raises `Unreadable`, and then has given nothing.
+"""
 
-    What is no JSON ends at the first marker that ends or begins a call, so that one bad call takes
-    no good one with it.
-    """
 
-    opens: tuple[str, ...]
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where JSON that can't be read ends."""
+
     closes: tuple[str, ...]
-    ends: Marks = field(init=False)
-    close: Marks = field(init=False)
+    """Markers that end a call, and belong to it."""
+    others: tuple[str, ...]
+    """Markers before which it ends: of the next call, of the section."""
+    fenced: bool = False
+    """Whether the JSON may stand in a code fence that the header began."""
+    content: bool = True
+    """Whether what can't be read is content. In a section nothing is."""
+    marks: Marks = field(init=False, repr=False, compare=False)
+    close: Marks = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ends", Marks((*self.opens, *self.closes)))
+        object.__setattr__(self, "marks", Marks((*self.closes, *self.others, *ENDS)))
         object.__setattr__(self, "close", Marks(self.closes))
 
+    def unfenced(self, text: str) -> str:
+        """`text` without the end of the code fence."""
+        return text.strip().removesuffix("```") if self.fenced else text
+
+
+@dataclass(frozen=True, slots=True)
+class JSONBody:
+    """`{"name": ..., "arguments": {...}}`, or a list of them, after a marker."""
+
+    ends: Ends
+
     def read(self, source: Source, opened: str) -> Reading[None]:
-        raw = opened + (yield from source.blanks())
-        text = ""
-        if source.at < len(source.text) and source.text[source.at] in "{[":
-            span = yield from json_span(source)
-            text = span.text
-            if span.state == "whole":
-                try:
-                    value, repairs = value_of(span, repair=source.repair)
-                    give(source, value, raw + text, repairs)
-                except Unreadable as failure:
-                    yield from self._bad(source, raw, text, str(failure))
-                else:
-                    yield from self._close(source)
-                return
-            # Only now it is known that a marker in what looked like a string may end the call.
-            end, marker = self.ends.search(text, 0, True)
-            if marker is not None:
-                source.unread(text[end:])
-                text = text[:end]
-        yield from self._bad(source, raw, text, "")
+        return (yield from read_json(source, self.ends, opened, take_calls))
 
-    def _close(self, source: Source) -> Reading[None]:
-        """Read the end of a good call. Other text before it is no content."""
-        space = yield from source.blanks()
-        if (yield from source.marker(self.close)) is not None:
-            return
-        rest: list[str] = []
-        marker = yield from source.until(self.ends, rest)
-        if marker in self.closes:
-            text = "".join(rest)
-            source.diagnose("text in a call", text, "it stands after the arguments")
-            return
-        # There is no end: what follows is content.
-        source.unread("".join((space, *rest, marker or "")))
 
-    def _bad(self, source: Source, raw: str, text: str, why: str) -> Reading[None]:
-        """Read on to the end of a call that is no JSON so far, and mend it if that can be done."""
-        rest = [text]
-        marker = yield from source.until(self.ends, rest)
-        text = "".join(rest)
-        written = raw + text
-        if marker in self.closes:
-            written += marker or ""
-        elif marker is not None:
-            source.unread(marker)
-        if not why:
+def read_json(
+    source: Source, ends: Ends, raw: str, take: Take, *, name: str = "", call_id: str = ""
+) -> Reading[None]:
+    """Read what stands between `raw`, which was read, and an end of the call, and this end."""
+    raw += yield from source.blanks()
+    text = ""
+    if source.at < len(source.text) and source.text[source.at] in "{[":
+        span = yield from json_span(source)
+        text = span.text
+        if span.state == "whole":
             try:
-                value, repairs = decode(text, repair=source.repair, cut=marker is None)
-                give(source, value, written, repairs)
-                return
+                value, repairs = value_of(span, repair=source.repair)
+                take(source, value, raw + text, repairs)
             except Unreadable as failure:
-                why = str(failure)
-                if marker is None:
-                    source.cut(written, name=name_in(text))
-                    return
-        source.malformed(written, why)
+                rest, marker = yield from _rest(source, ends, text)
+                source.malformed(raw + rest + marker, str(failure), content=ends.content)
+            else:
+                if ends.closes:
+                    yield from _close(source, ends)
+            return
+        # Only now it is known that a marker in what looked like a string may end the call.
+        end, found = ends.marks.search(text, 0, True)
+        if found is not None:
+            source.unread(text[end:])
+            text = text[:end]
+    text, marker = yield from _rest(source, ends, text)
+    cut = not marker and source.at == len(source.text)
+    try:
+        value, repairs = decode(ends.unfenced(text), repair=source.repair, cut=cut)
+        take(source, value, raw + text + marker, repairs)
+    except Unreadable as failure:
+        if cut:
+            name = name or name_in(text)
+            source.cut(raw + text, name=name, call_id=call_id, content=ends.content)
+        else:
+            source.malformed(raw + text + marker, str(failure), content=ends.content)
 
 
-def give(source: Source, value: Any, raw: str, repairs: tuple[str, ...]) -> None:
-    """The call, or the calls, in `value`. Raises `Unreadable` if one of them is none."""
+def _rest(source: Source, ends: Ends, text: str) -> Reading[tuple[str, str]]:
+    """`text` and what follows up to an end of the call, and the marker if it belongs to it."""
+    parts = [text]
+    marker = yield from source.until(ends.marks, parts)
+    if marker is not None and marker not in ends.closes:
+        source.unread(marker)
+        marker = None
+    return "".join(parts), marker or ""
+
+
+def _close(source: Source, ends: Ends) -> Reading[None]:
+    """Read the end of a good call. Other text before it is no content."""
+    space = yield from source.blanks()
+    if (yield from source.marker(ends.close)) is not None:
+        return
+    parts: list[str] = []
+    marker = yield from source.until(ends.marks, parts)
+    if marker in ends.closes:
+        text = "".join(parts)
+        if ends.unfenced(text):
+            source.diagnose("text in a call", text, "it stands after the arguments")
+        return
+    # There is no end: what follows is no part of the call.
+    text = "".join(parts)
+    if ends.fenced and text.startswith("```"):
+        text = text[3:]
+        space = ""
+    source.unread("".join((space, text, marker or "")))
+
+
+def take_calls(source: Source, value: Any, raw: str, repairs: tuple[str, ...]) -> None:
+    """Give the call, or the list of calls, that `value` is."""
     values = value if type(value) is list and value else [value]
     calls = [call_in(each, repair=source.repair) for each in values]
     for name, arguments, call_id, mended in calls:
         source.call(name, arguments, raw=raw, call_id=call_id, repairs=(*repairs, *mended))
+
+
+def taking(name: str, call_id: str = "") -> Take:
+    """Gives a call of this name, whose arguments are the value."""
+
+    def take(source: Source, value: Any, raw: str, repairs: tuple[str, ...]) -> None:
+        arguments, mended = arguments_in(value, repair=source.repair)
+        source.call(name, arguments, raw=raw, call_id=call_id, repairs=(*repairs, *mended))
+
+    return take

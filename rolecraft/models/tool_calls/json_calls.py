@@ -87,11 +87,16 @@ def name_in(text: str) -> str:
         return ""
 
 
+def write_arguments(call: ToolCall) -> str:
+    """The arguments of a call as one line of JSON."""
+    return json.dumps(call.arguments, ensure_ascii=False)
+
+
 def write_call(call: ToolCall, key: str = "arguments") -> str:
     """A call as one line of JSON."""
     return json.dumps({"name": call.name, key: call.arguments}, ensure_ascii=False)
 
 
-def write_calls(calls: Sequence[ToolCall], before: str, after: str, between: str = "\n") -> str:
+def write_calls(calls: Sequence[ToolCall], before: str, after: str) -> str:
     """Calls as JSON, each between two markers."""
-    return between.join(f"{before}{write_call(call)}{after}" for call in calls)
+    return "\n".join(f"{before}{write_call(call)}{after}" for call in calls)

@@ -11,7 +11,21 @@ from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.parser import ToolCallParser
 
 _OURS = {
+    "glm45": "glm",
+    "glm47": "glm",
+    "gpt_oss": "harmony",
     "hermes": "hermes",
+    "deepseek_v3": "deepseek",
+    "deepseek_v3_1": "deepseek",
+    "kimi_k2": "kimi",
+    "llama3_json": "llama",
+    "llama4_json": "llama",
+    "longcat": "longcat",
+    "mistral": "mistral",
+    "qwen": "qwen",
+    "llama4_pythonic": "pythonic",
+    "pythonic": "pythonic",
+    "qwen3_coder": "qwen3_coder",
 }
 """Names of our formats, and the module of each."""
 ALIASES: dict[str, str] = {}

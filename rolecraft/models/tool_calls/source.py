@@ -35,6 +35,7 @@ class Source:
 
     __slots__ = (
         "at",
+        "barren",
         "before",
         "calls",
         "content",
@@ -63,6 +64,8 @@ class Source:
         """How many characters of the answer came before `text`."""
         self.before = ""
         """The last of them, if it is known."""
+        self.barren: set[int] = set()
+        """Where, in characters of the answer, brackets stand that are known to begin no call."""
         self.ended = False
         self.quiet = ""
         """While set, text without this character changes nothing but `quiet_parts`."""

@@ -4,7 +4,7 @@ Source: the chat templates of Nous Research's Hermes 2 Pro and Hermes 3.
 """
 
 from rolecraft.models.tool_calls.grammar import Grammar
-from rolecraft.models.tool_calls.json_body import JSONBody
+from rolecraft.models.tool_calls.json_body import Ends, JSONBody
 from rolecraft.models.tool_calls.json_calls import write_calls
 from rolecraft.models.tool_calls.registry import register_parser
 
@@ -16,6 +16,6 @@ def hermes() -> Grammar:
     return Grammar(
         name="hermes",
         opens=(OPEN,),
-        body=JSONBody(opens=(OPEN,), closes=(CLOSE,)),
+        body=JSONBody(Ends((CLOSE,), (OPEN,))),
         write=lambda calls: write_calls(calls, f"{OPEN}\n", f"\n{CLOSE}"),
     )

@@ -1,0 +1,135 @@
+r"""Llama 3 and 4: JSON in the open, `{"name": ..., "parameters": {...}}`, several parted by `;`.
+
+`<|python_tag|>` may come first. An object is a call if it has a `name` and `parameters` (or
+`arguments`) and the tool was offered; any other JSON is text.
+
+Source: the chat templates of Llama-3.1-Instruct and Llama-3.3-Instruct.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rolecraft.messages import ToolCall
+from rolecraft.models.tool_calls.grammar import Grammar
+from rolecraft.models.tool_calls.json_calls import (
+    Unreadable,
+    call_in,
+    name_in,
+    value_of,
+    write_call,
+)
+from rolecraft.models.tool_calls.json_span import Span, json_span
+from rolecraft.models.tool_calls.marks import Marks
+from rolecraft.models.tool_calls.registry import register_parser
+from rolecraft.models.tool_calls.source import Reading, Source
+
+TAG = "<|python_tag|>"
+_STARTS = r"""[{](?=\s*(?:["']|\Z))|\[(?=\s*(?:\{|\Z))"""
+"""A bracket that may begin a call: what follows it shows at once where it does not."""
+_BEGUN = re.compile(
+    r"""[\[{\s]*(?:["']type["']\s*:\s*["']function["']\s*,\s*)?["'](?:name|function)["']\s*:"""
+)
+_PARTS = Marks((";", ",", TAG))
+
+
+@dataclass(frozen=True, slots=True)
+class BareJSON:
+    """Calls without markers around them."""
+
+    def read(self, source: Source, opened: str) -> Reading[None]:
+        tag = ""
+        if opened == TAG:
+            tag = TAG + (yield from source.blanks())
+            if source.at == len(source.text):
+                source.cut(tag)
+                return
+            if source.text[source.at] not in "{[":
+                source.say(tag)  # code for an interpreter
+                return
+        else:
+            source.unread(opened)
+        if source.position in source.barren:
+            source.say(source.text[source.at])
+            source.at += 1
+            return
+        span = yield from json_span(source)
+        if span.state == "whole":
+            if self._give(source, span, tag):
+                yield from self._separator(source)
+            else:
+                source.say(tag + span.text)
+        elif span.state == "cut" and (tag or _BEGUN.match(span.text)):
+            source.cut(tag + span.text, name=name_in(span.text))
+        else:
+            # What is open where it fails would fail there again.
+            source.barren.update(span.open_at)
+            source.say(tag)
+            source.unread(span.text)
+
+    def _give(self, source: Source, span: Span, tag: str) -> bool:
+        """Give the calls in a value, if it is one or several."""
+        try:
+            value, repairs = value_of(span, repair=source.repair)
+            values = value if type(value) is list and value else [value]
+            if not tag and not all(map(_is_call, values)):
+                return False
+            calls = [call_in(each, repair=source.repair) for each in values]
+        except Unreadable:
+            return False
+        if not tag and source.tools is not None:
+            for name, *_ in calls:
+                if name not in source.tools:
+                    source.diagnose("unknown tool", span.text, f"no tool {name!r} was offered")
+                    return False
+        for name, arguments, call_id, mended in calls:
+            source.call(
+                name,
+                arguments,
+                raw=tag + span.text,
+                call_id=call_id,
+                repairs=(*repairs, *mended),
+            )
+        return True
+
+    def _separator(self, source: Source) -> Reading[None]:
+        """What parts two calls is no content."""
+        space = yield from source.blanks()
+        marker = yield from source.marker(_PARTS)
+        if marker is None or marker == TAG:
+            source.unread(space + (marker or ""))
+            return
+        after = yield from source.blanks()
+        if source.at == len(source.text) or source.text[source.at] in "{[<":
+            source.unread(after)
+            return
+        source.unread(space + marker + after)
+
+
+def _is_call(value: Any) -> bool:
+    if type(value) is not dict:
+        return False
+    if "name" not in value and type(value.get("function")) is dict:
+        return _is_call(value["function"])
+    return type(value.get("name")) is str and ("parameters" in value or "arguments" in value)
+
+
+def _write(calls: Sequence[ToolCall]) -> str:
+    return "; ".join(write_call(call, "parameters") for call in calls)
+
+
+def _grammar(name: str) -> Grammar:
+    return Grammar(name=name, opens=(TAG,), also_opens=_STARTS, body=BareJSON(), write=_write)
+
+
+@register_parser("llama3_json")
+def llama3_json() -> Grammar:
+    return _grammar("llama3_json")
+
+
+@register_parser("llama4_json")
+def llama4_json() -> Grammar:
+    return _grammar("llama4_json")

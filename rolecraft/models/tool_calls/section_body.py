@@ -1,0 +1,167 @@
+"""Calls in a section: a header with the name, arguments in JSON, each between markers of its own.
+
+In a section there is no content, and after it the turn is over. What a model writes there and is no
+call stands in diagnostics, as it is no content for the engines either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rolecraft.models.tool_calls.grammar import ENDS
+from rolecraft.models.tool_calls.json_body import Ends, Take, read_json, taking
+from rolecraft.models.tool_calls.json_calls import Unreadable, arguments_in, decode
+from rolecraft.models.tool_calls.marks import Marks
+from rolecraft.models.tool_calls.source import Reading, Source
+
+
+class Header(NamedTuple):
+    """What the header of a call says. Without a name, `guess` finds one."""
+
+    name: str
+    call_id: str = ""
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionBody:
+    """A section of calls, or a call that no section contains."""
+
+    opens: tuple[str, ...]
+    """Before the section."""
+    closes: tuple[str, ...]
+    """After the section."""
+    call_opens: str
+    header_ends: str
+    call_closes: str
+    header: Callable[[Source, str, str], Header | None]
+    """Reads the text before `header_ends`, and what follows it before a code fence, both stripped.
+
+    None: it is no header.
+    """
+    guess: Callable[[Source, dict[str, Any]], str] | None = None
+    """The name of the tool that such arguments are for; empty if it is not certain."""
+    fenced: bool = False
+    """Whether arguments may stand in a code fence."""
+    ends: Ends = field(init=False, repr=False, compare=False)
+    between: Marks = field(init=False, repr=False, compare=False)
+    """What may follow a call."""
+    in_header: Marks = field(init=False, repr=False, compare=False)
+    after_header: Marks = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        begins = (self.call_opens, *self.opens, *self.closes)
+        compiled = {
+            "ends": Ends((self.call_closes,), begins, self.fenced, content=False),
+            "between": Marks(begins),
+            "in_header": Marks((self.header_ends, self.call_closes, *begins, *ENDS)),
+            "after_header": Marks((self.call_closes, *begins, *ENDS), also=r"\{"),
+        }
+        for name, value in compiled.items():
+            object.__setattr__(self, name, value)
+
+    def read(self, source: Source, opened: str) -> Reading[None]:
+        """Read calls up to the end of the answer."""
+        marker: str | None = opened
+        while marker is not None:
+            if marker == self.call_opens:
+                yield from self._call(source, opened=marker)
+            parts: list[str] = []
+            marker = yield from source.until(self.between, parts)
+            text = "".join(parts)
+            if text and (rest := _without_ends(text)):
+                source.at -= len(marker or "")
+                source.diagnose("text after calls", text, f"{rest[:40]!r} is no call")
+                source.at += len(marker or "")
+
+    def _call(self, source: Source, opened: str) -> Reading[None]:
+        parts = [opened]
+        marker = yield from source.until(self.in_header, parts)
+        if marker != self.header_ends:
+            self._no_call(source, "".join(parts), marker, "its header is not finished")
+            return
+        head = "".join(parts[1:])
+        parts.append(marker)
+        begun = len(parts)
+        marker = yield from source.until(self.after_header, parts)
+        if marker == "{":
+            source.unread("{")
+        label, written = self._label("".join(parts[begun:]))
+        header = self.header(source, head.strip(), label)
+        if header is not None and marker == "{" and not written:
+            raw = "".join(parts)
+            name, call_id, _ = header
+            yield from read_json(
+                source, self.ends, raw, self._taking(header), name=name, call_id=call_id
+            )
+            return
+        # No header, no arguments, or something before them, as when they stand in a string.
+        if marker == "{":
+            begun = len(parts)
+            marker = yield from source.until(self.ends.marks, parts)
+            written += "".join(parts[begun:])
+        raw = "".join(parts)
+        if header is None:
+            self._no_call(source, raw, marker, f"{head[:60]!r} names no tool")
+            return
+        try:
+            value: Any = None
+            repairs: tuple[str, ...] = ()
+            if text := self.ends.unfenced(written).strip():
+                value, repairs = decode(text, repair=source.repair, cut=marker is None)
+            if marker is None:
+                raise Unreadable("it breaks off")
+            if marker == self.call_closes:
+                raw += marker
+            else:
+                source.unread(marker)
+            self._taking(header)(source, value, raw, repairs)
+        except Unreadable as failure:
+            self._no_call(source, raw, marker, str(failure), header)
+
+    def _taking(self, header: Header) -> Take:
+        def take(source: Source, value: Any, raw: str, repairs: tuple[str, ...]) -> None:
+            name, repairs = header.name, (*header.repairs, *repairs)
+            if not name:
+                arguments, _ = arguments_in(value, repair=source.repair)
+                name = self.guess(source, arguments) if self.guess is not None else ""
+                if not name:
+                    raise Unreadable("it names no tool, and its arguments fit none, or several")
+                repairs = ("name from arguments", *repairs)
+            taking(name, header.call_id)(source, value, raw, repairs)
+
+        return take
+
+    def _label(self, text: str) -> tuple[str, str]:
+        """What stands between a header and the arguments, and what there is of the latter."""
+        if not self.fenced:
+            return "", text.strip()
+        label, _, written = text.partition("```")
+        return label.strip(), written.removeprefix("json").strip()
+
+    def _no_call(
+        self,
+        source: Source,
+        raw: str,
+        marker: str | None,
+        why: str,
+        header: Header | None = None,
+    ) -> None:
+        if marker is None:
+            name, call_id, _ = header or Header("")
+            source.cut(raw, name=name, call_id=call_id, content=False)
+            return
+        if marker == self.call_closes and not raw.endswith(marker):
+            raw += marker
+        elif marker != self.call_closes:
+            source.unread(marker)
+        source.malformed(raw, why, content=False)
+
+
+def _without_ends(text: str) -> str:
+    """`text` without white space and markers of the end of a turn."""
+    for marker in ENDS:
+        text = text.replace(marker, "")
+    return text.strip()
