@@ -1,34 +1,36 @@
-"""Reads Python literals and calls with literal arguments: `f(a=1, b=['x'])`.
+"""Reads Python literals, and calls with literal arguments, from a text that is still growing.
 
-Only what `json` can hold comes out: tuples and sets become lists, keys of dicts strings, and
-JSON's `true`, `false` and `null` are understood too. Nothing is ever evaluated. Not `ast`: that
-takes the whole of Python and dies of deep nesting, and strings with raw line breaks, or a keyword
-for a parameter's name, are errors to it. Each character is read once.
+Only what JSON can hold comes out: tuples and sets become lists, keys of dicts strings, and JSON's
+`true`, `false` and `null` are understood too. Nothing is ever evaluated. Not `ast`: that takes the
+whole of Python, wants the whole text, and dies of deep nesting; strings with raw line breaks, or a
+keyword for a parameter's name, are errors to it. Each character is read once, and reading stops at
+the first one that cannot stand where it stands.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from rolecraft.models.tool_calls.python_strings import (
+    PREFIXES,
+    NoString,
+    read_string,
+    string_value,
+)
+from rolecraft.models.tool_calls.source import Reading, Source
 
 MOST_DEEP = 100
-"""So deep may values be nested; each level takes some of Python's stack."""
-MOST_DIGITS = 4000
-"""A number of more digits is none. Python reads long ones in quadratic time."""
+"""So deep may values be nested; what JSON is written from them can be read everywhere."""
+LONGEST_WORD = 400
+"""A name or number of more characters is none. Python reads long ones in quadratic time."""
 
 
 class NotLiteral(ValueError):
-    """A text is no Python literal. `at` is where it stops being one; `len(text)` if it breaks off.
-
-    `cut` says that the text may yet become one when it goes on.
-    """
-
-    def __init__(self, reason: str, at: int, *, cut: bool = False) -> None:
-        super().__init__(f"{reason}, at character {at}")
-        self.at, self.cut = at, cut
+    """A text is no Python literal. Says why."""
 
 
 @dataclass(slots=True)
@@ -40,319 +42,344 @@ class LiteralCall:
     named: dict[str, Any] = field(default_factory=dict)
     repairs: dict[str, None] = field(default_factory=dict)
     """What was read with leniency, each once."""
-    end: int = 0
-    """Where the text goes on after it."""
+    key: str | None = None
+    """The name of the argument that is being read."""
+    opened: bool = False
+    """Whether its bracket was read."""
 
 
 def python_literal(text: str) -> Any:
     """The value of the one literal that fills `text`, blanks apart. Raises `NotLiteral`."""
-    reader = _Reader(text, whole=True)
-    value = reader.value()
-    reader.blank()
-    if reader.at < len(text):
-        raise NotLiteral("something follows the value", reader.at)
-    return value
-
-
-def read_call(text: str, at: int) -> LiteralCall:
-    """The call that begins at `at`. Raises `NotLiteral`."""
-    return _Reader(text, at).call()
+    source = Source(None, repair=True)
+    source.push(text)
+    source.ended = True
+    reader = LiteralReader(source, [])
+    for _ in reader.read():
+        pass
+    if reader.state != "whole":
+        raise NotLiteral(reader.why)
+    if source.text[source.at :].strip():
+        raise NotLiteral("something follows the value")
+    return reader.value
 
 
 def python_call(name: str, arguments: dict[str, Any]) -> str:
-    """A call as Python writes it; what `read_call` reads back."""
+    """A call as Python writes it."""
     parts = [f"{key}={value!r}" for key, value in arguments.items() if PARAMETER.fullmatch(key)]
-    if odd := {key: value for key, value in arguments.items() if not PARAMETER.fullmatch(key)}:
+    odd = {key: value for key, value in arguments.items() if not PARAMETER.fullmatch(key)}
+    if odd:
         parts.append(f"**{odd!r}")
     return f"{name}({', '.join(parts)})"
 
 
-NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
+NAME = re.compile(r"[^\W\d][\w-]*(?:[./][\w-]+)*")
 """A function's name: dotted, and with the other signs that tools have in theirs."""
 PARAMETER = re.compile(r"[^\W\d]\w*")
-_BLANK = re.compile(r"\s*")
-_NUMBER = re.compile(
-    r"(?P<based>0(?:[xX](?:_?[0-9a-fA-F])+|[oO](?:_?[0-7])+|[bB](?:_?[01])+))"
-    r"|(?:\d+(?:_\d+)*)?(?:\.(?:\d+(?:_\d+)*)?)?(?:[eE][+-]?\d+)?",
-    re.ASCII,
-)
-_STRING = re.compile(r"(?P<prefix>[a-zA-Z]{0,2})(?P<quote>\"\"\"|'''|\"|')")
-_PREFIXES = frozenset(("", "u", "r", "b", "br", "rb", "f", "fr", "rf"))
-_WORDS = {
-    "True": True,
-    "true": True,
-    "False": False,
-    "false": False,
-    "None": None,
-    "null": None,
-}
+
+_TOKEN = re.compile(r"""\s*(?:([\[\](){},:=*;])|(['"])|([^\s\[\](){},:=*;'"]+))?""")
+_NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?", re.ASCII)
+_BASED = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F_]+|[oO][0-7_]+|[bB][01_]+)")
+_WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
-_RUNS = {
-    '"': re.compile(r'[^"\\]+'),
-    "'": re.compile(r"[^'\\]+"),
-}
-"""The characters of a string that end neither it nor a run of plain ones."""
-_ESCAPES = {
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    "\n": "",
-}
-_HEXADECIMAL = {"x": 2, "u": 4, "U": 8}
-_OCTAL = re.compile(r"[0-7]{1,3}")
-_UNICODE_NAME = re.compile(r"\{([^{}\n]{1,100})\}")
+
+_NAME, _OPEN, _CALLED, _ARGUMENT, _STAR, _VALUE, _ITEM, _WORD, _STRING, _AFTER = range(10)
+"""What may come next: a function's name; its bracket; what follows a call; an argument, or the end;
+the second `*`; a value; a value, or the end; what follows a word that may be a key or a value; what
+follows a string; what follows a value."""
+_BEGINS_VALUE = frozenset((_ARGUMENT, _VALUE, _ITEM))
 
 
-class _Reader:
-    def __init__(self, text: str, at: int = 0, *, whole: bool = False) -> None:
-        self.text, self.at, self.whole, self.deep = text, at, whole, 0
-        self.repairs: dict[str, None] = {}
+@dataclass(slots=True)
+class _Group:
+    """A list, tuple, set or dict that is being read."""
 
-    def call(self) -> LiteralCall:
-        name = NAME.match(self.text, self.at)
-        if name is None:
-            raise self.failure("a function's name is expected")
-        call = LiteralCall(name.group(), repairs=self.repairs)
-        self.at = name.end()
-        self.blank()
-        self.take("(")
-        comma = True
-        while not self.closes(")"):
-            if not comma:
-                raise self.failure("`,` or `)` is expected")
-            self.argument(call)
-            comma = self.comma()
-        call.end = self.at
-        return call
+    opening: str
+    items: list[Any] = field(default_factory=list)
+    members: dict[str, Any] = field(default_factory=dict)
+    key: str | None = None
+    commas: bool = False
 
-    def argument(self, call: LiteralCall) -> None:
-        if self.text.startswith("**", self.at):
-            self.at += 2
-            self.blank()
-            start = self.at
-            more = self.value()
-            if not isinstance(more, dict):
-                raise NotLiteral("a dict is expected after `**`", start)
-            call.named.update(more)
-            return
-        key = PARAMETER.match(self.text, self.at)
-        if key is not None:
-            start, self.at = self.at, key.end()
-            self.blank()
-            if self.text.startswith("=", self.at) and not self.text.startswith("==", self.at):
-                self.at += 1
-                call.named[key.group()] = self.value()
-                return
-            if self.at == len(self.text) and start != self.at:
-                raise self.failure("it breaks off")
-            self.at = start
-        if call.named:
-            raise self.failure("a value without a name follows one with a name")
-        call.positional.append(self.value())
+    def put(self, value: Any) -> None:
+        if self.key is None:
+            self.items.append(value)
+        else:
+            self.members[self.key] = value
+            self.key = None
 
-    def value(self) -> Any:
-        self.blank()
-        text, at = self.text, self.at
-        if at == len(text):
-            raise self.failure("it breaks off")
-        char = text[at]
-        if char in "\"'":
-            return self.strings()
-        if char in _CLOSING:
-            return self.group(char)
-        if char.isdigit() or char in "+-.":
-            return self.number()
-        if string := _STRING.match(text, at):
-            if string["prefix"].lower() in _PREFIXES:
-                return self.strings()
-            raise self.failure("a value is expected")
-        word = PARAMETER.match(text, at)
-        if word is None:
-            raise self.failure("a value is expected")
-        if word.group() in _WORDS:
-            self.at = word.end()
-            return _WORDS[word.group()]
-        if word.end() == len(text) and len(word.group()) <= len("False"):
-            raise NotLiteral("it breaks off", len(text), cut=True)
-        raise self.failure(f"{word.group()[:40]!r} is no literal")
-
-    def group(self, opening: str) -> Any:
-        """A list, tuple, set or dict; a value in brackets is that value."""
-        if self.deep == MOST_DEEP:
-            raise self.failure(f"it is nested more than {MOST_DEEP} deep")
-        closing = _CLOSING[opening]
-        self.deep += 1
-        self.at += 1
-        items: list[Any] = []
-        members: dict[str, Any] = {}
-        comma, commas = True, 0
-        while not self.closes(closing):
-            if not comma:
-                raise self.failure(f"`,` or `{closing}` is expected")
-            start = self.at
-            item = self.value()
-            self.blank()
-            if opening == "{" and not items and (members or self.text.startswith(":", self.at)):
-                self.take(":")
-                members[self.key(item, start)] = self.value()
-            else:
-                items.append(item)
-            comma = self.comma()
-            commas += comma
-        self.deep -= 1
-        if opening == "{" and not items:
-            return members
-        if opening == "(" and len(items) == 1 and not commas:
-            return items[0]
-        return items
-
-    def key(self, key: Any, start: int) -> str:
-        """A key as JSON has it."""
-        if isinstance(key, str):
-            return key
-        if isinstance(key, (list, dict)):
-            raise NotLiteral("a list or dict cannot be a key", start)
-        return json.dumps(key)
-
-    def number(self) -> Any:
-        start = self.at
-        negative = False
-        while self.text.startswith(("-", "+"), self.at):
-            if self.at - start == _MOST_SIGNS:
-                raise self.failure("a number is expected")
-            negative ^= self.text[self.at] == "-"
-            self.at += 1
-            self.blank()
-        found = _NUMBER.match(self.text, self.at)
-        assert found is not None  # it matches nothing, too
-        digits = found.group().replace("_", "")
-        end = found.end()
-        if end == len(self.text) and not self.whole:
-            raise NotLiteral("it breaks off", end, cut=True)  # more digits may follow
-        follows = self.text[end : end + 1]
-        if not digits.strip(".eE") or follows.isalnum() or follows == "_":
-            raise self.failure("a number is expected")
-        if len(digits) > MOST_DIGITS:
-            raise self.failure("a number is too long")
-        self.at = end
-        value: int | float
-        try:
-            if found["based"]:
-                value = int(digits, 0)
-            else:
-                value = float(digits) if not digits.isdigit() else int(digits)
-        except ValueError:
-            raise NotLiteral("a number is expected", start) from None
-        if value == float("inf"):
-            return self.text[start:end]  # JSON has no number for it: it stays text
-        return -value if negative else value
-
-    def strings(self) -> str:
-        """One string, or several beside one another, which Python puts together."""
-        parts = [self.string()]
-        while True:
-            self.blank()
-            following = _STRING.match(self.text, self.at)
-            if following is None or following["prefix"].lower() not in _PREFIXES:
-                return parts[0] if len(parts) == 1 else "".join(parts)
-            parts.append(self.string())
-
-    def string(self) -> str:
-        opening = _STRING.match(self.text, self.at)
-        assert opening is not None
-        quote, prefix = opening["quote"], opening["prefix"].lower()
-        raw, text = "r" in prefix, self.text
-        run = _RUNS[quote[0]]
-        start = self.at
-        self.at = opening.end()
-        parts: list[str] = []
-        while True:
-            if plain := run.match(text, self.at):
-                parts.append(plain.group())
-                self.at = plain.end()
-            if self.at == len(text):
-                raise self.failure("a string is not closed")
-            if text.startswith(quote, self.at):
-                self.at += len(quote)
-                break
-            if text[self.at] != "\\":
-                parts.append(text[self.at])
-                self.at += 1
-            elif raw:
-                parts.append(text[self.at : self.at + 2])
-                self.at = min(self.at + 2, len(text))
-            else:
-                parts.append(self.escape())
-        value = "".join(parts)
-        if "f" in prefix and ("{" in value or "}" in value):
-            raise NotLiteral("a string with `{}` to fill in is no literal", start)
-        if len(quote) == 1 and "\n" in value and "\n" in text[start : self.at]:
-            self.repairs["raw newline"] = None
-        return value
-
-    def escape(self) -> str:
-        """A backslash and what it stands before. One that means nothing stands for itself."""
-        text, at = self.text, self.at
-        char = text[at + 1 : at + 2]
-        if not char:
-            raise NotLiteral("it breaks off", len(text), cut=True)
-        if char in _ESCAPES:
-            self.at += 2
-            return _ESCAPES[char]
-        if octal := _OCTAL.match(text, at + 1):
-            self.at = octal.end()
-            return chr(int(octal.group(), 8))
-        if char in _HEXADECIMAL:
-            code = text[at + 2 : at + 2 + _HEXADECIMAL[char]]
-            digits = re.fullmatch("[0-9a-fA-F]+", code) and len(code) == _HEXADECIMAL[char]
-            if digits and int(code, 16) <= _LAST_CODE:
-                self.at += 2 + len(code)
-                return chr(int(code, 16))
-        if char == "N" and (name := _UNICODE_NAME.match(text, at + 2)):
-            try:
-                self.at = name.end()
-                return unicodedata.lookup(name[1])
-            except KeyError:
-                self.at = at
-        self.at += 2
-        return text[at : at + 2]
-
-    def closes(self, closing: str) -> bool:
-        self.blank()
-        if self.at == len(self.text):
-            raise self.failure("it breaks off")
-        if self.text[self.at] != closing:
+    def colon(self) -> bool:
+        """Whether the last item may be a key, as which it is then taken."""
+        if self.opening != "{" or len(self.items) != 1:
             return False
-        self.at += 1
+        key = self.items.pop()
+        if isinstance(key, (list, dict)):
+            return False
+        self.key = key if isinstance(key, str) else json.dumps(key)
         return True
 
-    def comma(self) -> bool:
-        self.blank()
-        if self.text.startswith(",", self.at):
-            self.at += 1
-            return True
-        return False
+    def sound(self) -> bool:
+        """Whether an item may end here: not a key without a value."""
+        return not (self.members and self.items)
 
-    def take(self, sign: str) -> None:
-        if not self.text.startswith(sign, self.at):
-            raise self.failure(f"`{sign}` is expected")
-        self.at += 1
-
-    def blank(self) -> None:
-        found = _BLANK.match(self.text, self.at)
-        assert found is not None  # it matches nothing, too
-        self.at = found.end()
-
-    def failure(self, reason: str) -> NotLiteral:
-        return NotLiteral(reason, self.at, cut=self.at == len(self.text))
+    def value(self) -> Any:
+        if self.opening == "{" and not self.items:
+            return self.members
+        if self.opening == "(" and len(self.items) == 1 and not self.commas:
+            return self.items[0]
+        return self.items
 
 
-_LAST_CODE = 0x10FFFF
-_MOST_SIGNS = 4
+class LiteralReader:
+    """Reads one value, or the calls of a list. What was read is in `seen`.
+
+    `state` says how it ended: `whole`; `broken` before something that cannot stand there, for which
+    `why` has the reason; or `cut`, where the text ends.
+    """
+
+    def __init__(self, source: Source, seen: list[str]) -> None:
+        self.source, self.seen = source, seen
+        self.state: Literal["whole", "broken", "cut"] = "cut"
+        self.why = "it breaks off"
+        self.value: Any = None
+        self.call: LiteralCall | None = None
+        """The call that is being read, or was read last and is not given yet."""
+        self.give: Callable[[LiteralCall], None] = _nobody
+        self.bracket = False
+        self.groups: list[_Group] = []
+        self.expected = _VALUE
+        self.word = ""
+        self.string = ""
+
+    def read_calls(self, give: Callable[[LiteralCall], None], *, bracket: bool) -> Reading[None]:
+        """Read calls; with `bracket` those of a list whose bracket was read, up to its end.
+
+        `give` gets each as soon as it is certain that it is one, while its text is all of `seen`.
+        """
+        self.give, self.bracket, self.expected = give, bracket, _NAME
+        return self.read()
+
+    def read(self) -> Reading[None]:
+        """Read a value, or what `read_calls` asks for."""
+        source = self.source
+        match = _TOKEN.match
+        text, at = source.text, source.at
+        while True:
+            token = match(text, at)
+            assert token is not None  # it matches nothing, too
+            sign, quote, letters = token.groups()
+            stop = token.end()
+            begin = stop if token.lastindex is None else token.start(token.lastindex)
+            if sign is None and quote is None and stop == len(text) and not source.ended:
+                # Blanks, or a word that may go on.
+                if letters and len(letters) > LONGEST_WORD:
+                    return self.stop(begin, "a word is too long")
+                self.take(begin)
+                yield
+                text, at = source.text, source.at
+                continue
+            prefix = ""
+            if letters is not None and text[stop : stop + 1] in _QUOTES:
+                if letters.lower() not in PREFIXES:
+                    return self.stop(begin, "this is no string")
+                prefix, quote = letters, text[stop]
+                stop += 1
+            if (why := self.settle(sign, quote)) or self.state == "whole":
+                return self.stop(begin, why)
+            if quote is not None:
+                if self.expected not in _BEGINS_VALUE and self.expected != _STRING:
+                    return self.stop(begin, "a string cannot stand here")
+                self.take(stop)
+                inside = yield from read_string(source, quote, self.seen)
+                if inside is None:
+                    return None
+                text, at = source.text, source.at
+                if why := self.add_string(prefix, inside):
+                    return self.stop(at, why)
+                continue
+            if sign is not None:
+                why = self.add_sign(sign, stop)
+            elif letters is not None:
+                why = self.add_word(letters)
+            else:
+                return self.end(stop)
+            if why or self.state == "whole":
+                return self.stop(begin if why else stop, why)
+            at = stop
+
+    # What each token does. These return why it cannot stand where it stands.
+
+    def settle(self, sign: str | None, quote: str | None) -> str:
+        """Take what was read before, if it depended on what comes now."""
+        if self.expected == _WORD and sign != "=":
+            value = _literal(self.word)
+            return f"{self.word[:40]!r} is no literal" if value is _NOTHING else self.put(value)
+        if self.expected == _STRING and quote is None:
+            return self.put(self.string)
+        if self.expected == _CALLED and not self.bracket and sign not in (",", ";"):
+            self.state = "whole"  # what follows is no part of it
+        return ""
+
+    def add_string(self, prefix: str, inside: str) -> str:
+        try:
+            value = string_value(prefix, inside)
+        except NoString as failure:
+            return str(failure)
+        if self.call is not None and "\n" in inside and len(self.seen[-1]) == 1:
+            self.call.repairs["raw newline"] = None
+        # Strings beside one another are one string.
+        self.string = self.string + value if self.expected == _STRING else value
+        self.expected = _STRING
+        return ""
+
+    def add_word(self, letters: str) -> str:
+        if self.expected == _NAME and NAME.fullmatch(letters):
+            self.call = LiteralCall(letters)
+            self.expected = _OPEN
+            return ""
+        if self.expected == _ARGUMENT:
+            self.word = letters
+            self.expected = _WORD
+            return ""
+        if self.expected in (_VALUE, _ITEM):
+            value = _literal(letters)
+            if value is not _NOTHING:
+                return self.put(value)
+        return f"{letters[:40]!r} cannot stand here"
+
+    def add_sign(self, sign: str, stop: int) -> str:
+        expected, groups, call = self.expected, self.groups, self.call
+        if sign in _CLOSING:
+            if sign == "(" and expected == _OPEN and call is not None:
+                call.opened = True
+                self.expected = _ARGUMENT
+                return ""
+            if expected not in _BEGINS_VALUE:
+                return f"`{sign}` cannot stand here"
+            if len(groups) == MOST_DEEP:
+                return f"it is nested more than {MOST_DEEP} deep"
+            groups.append(_Group(sign))
+            self.expected = _ITEM
+            return ""
+        if sign == ",":
+            if expected == _CALLED:
+                self.take(stop)
+                self.given()
+                self.expected = _NAME
+                return ""
+            if expected == _AFTER:
+                if groups:
+                    groups[-1].commas = True
+                self.expected = _ITEM if groups else _ARGUMENT
+                return "" if not groups or groups[-1].sound() else "`:` is expected"
+        elif sign == "=" and expected == _WORD and call is not None:
+            if not PARAMETER.fullmatch(self.word):
+                return f"{self.word[:40]!r} is no parameter's name"
+            call.key = self.word
+            self.expected = _VALUE
+            return ""
+        elif sign == ":" and expected == _AFTER and groups and groups[-1].colon():
+            self.expected = _VALUE
+            return ""
+        elif sign == "*" and expected in (_ARGUMENT, _STAR) and call is not None:
+            call.key = "**" if expected == _STAR else None
+            self.expected = _VALUE if expected == _STAR else _STAR
+            return ""
+        elif sign == ";" and expected == _CALLED and not self.bracket:
+            return self.add_sign(",", stop)
+        elif sign in "])}":
+            return self.close(sign, stop)
+        return f"`{sign}` cannot stand here"
+
+    def close(self, sign: str, stop: int) -> str:
+        if self.groups:
+            group = self.groups[-1]
+            fits = sign == _CLOSING[group.opening] and self.expected in (_ITEM, _AFTER)
+            if fits and group.sound():
+                self.groups.pop()
+                return self.put(group.value())
+        elif sign == ")" and self.call is not None and self.expected in (_ARGUMENT, _AFTER):
+            self.expected = _CALLED
+            return ""
+        elif sign == "]" and self.bracket and self.expected in (_CALLED, _NAME):
+            self.take(stop)
+            self.given()
+            self.state = "whole"
+            return ""
+        return f"`{sign}` cannot stand here"
+
+    def put(self, value: Any) -> str:
+        """A value is complete."""
+        self.expected = _AFTER
+        call = self.call
+        if self.groups:
+            self.groups[-1].put(value)
+        elif call is None:
+            self.value, self.state = value, "whole"
+        elif call.key is None:
+            if call.named:
+                return "an argument without a name follows one with a name"
+            call.positional.append(value)
+        elif call.key != "**":
+            call.named[call.key] = value
+        elif isinstance(value, dict):
+            call.named.update(value)
+        else:
+            return "a dict is expected after `**`"
+        if call is not None and not self.groups:
+            call.key = None
+        return ""
+
+    def given(self) -> None:
+        if self.call is not None:
+            self.give(self.call)
+        self.call = None
+
+    # How reading ends.
+
+    def take(self, end: int) -> None:
+        source = self.source
+        if end > source.at:
+            self.seen.append(source.text[source.at : end])
+            source.at = end
+
+    def stop(self, at: int, why: str) -> None:
+        """Reading is over, at a place of the source's text."""
+        self.take(at)
+        if why:
+            self.state, self.why = "broken", why
+        elif not self.bracket:
+            self.given()
+
+    def end(self, at: int) -> None:
+        """The text ends."""
+        self.take(at)
+        if self.expected == _CALLED and self.call is not None:
+            if self.bracket:
+                self.call.repairs["missing bracket"] = None
+            self.given()
+            self.state = "whole"
+
+
+def _nobody(call: LiteralCall) -> None:
+    pass
+
+
+def _literal(word: str) -> Any:
+    """The value of a word or number; `_NOTHING` if it has none."""
+    if word in _WORDS:
+        return _WORDS[word]
+    if len(word) > LONGEST_WORD:
+        return _NOTHING
+    if _NUMBER.fullmatch(word):
+        digits = word.replace("_", "")
+        if digits.lstrip("+-").isdigit():
+            return int(digits)
+        value = float(digits)
+        return word if value in (_INFINITE, -_INFINITE) else value  # JSON has no number for it
+    if _BASED.fullmatch(word):
+        return int(word.replace("_", ""), 0)
+    return _NOTHING
+
+
+_NOTHING: Any = object()
+_INFINITE = float("inf")
+_QUOTES = ("'", '"')

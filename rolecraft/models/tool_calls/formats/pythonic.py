@@ -1,0 +1,29 @@
+"""Calls as a list of Python calls: Llama 3.2 and 4, and others that were taught so.
+
+Llama 4 may write the list between `<|python_start|>` and `<|python_end|>`.
+"""
+
+from __future__ import annotations
+
+from rolecraft.models.tool_calls.grammar import Grammar
+from rolecraft.models.tool_calls.pythonic_body import PythonicBody
+from rolecraft.models.tool_calls.registry import register_parser
+
+BODY = PythonicBody(
+    opens=("<|python_start|>", "<|python_tag|>"),
+    closes=("<|python_end|>",),
+)
+
+
+def _grammar(name: str) -> Grammar:
+    return Grammar(name=name, opens=BODY.opens, also_opens=r"\[", body=BODY, write=BODY.write)
+
+
+@register_parser("pythonic")
+def pythonic() -> Grammar:
+    return _grammar("pythonic")
+
+
+@register_parser("llama4_pythonic")
+def llama4_pythonic() -> Grammar:
+    return _grammar("llama4_pythonic")
