@@ -153,9 +153,9 @@ def _string(source: Source, quote: str, parts: list[str]) -> Reading[bool]:
         if end >= 0:
             parts.append(text[at:end])
             source.at = end + 1
-            escaped = _escaped(parts)
+            is_escaped = escaped(parts)
             parts.append(quote)
-            if not escaped:
+            if not is_escaped:
                 return True
             continue
         parts.append(text[at:])
@@ -165,7 +165,7 @@ def _string(source: Source, quote: str, parts: list[str]) -> Reading[bool]:
         yield from source.sleep(quote, parts)
 
 
-def _escaped(parts: list[str]) -> bool:
+def escaped(parts: list[str]) -> bool:
     """Whether an odd number of backslashes is at the end of what `parts` say."""
     backslashes = 0
     for part in reversed(parts):
