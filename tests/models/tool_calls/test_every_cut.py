@@ -1,0 +1,85 @@
+"""However a text is cut into deltas, the end result is that of parsing it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tool_call_texts import FORMATS, chunks, in_pieces, texts, whole
+
+from rolecraft.models.tool_calls import CallPiece, ContentPiece, ReasoningPiece, get_parser
+
+SIZES = (1, 3, 7, 64)
+MANY = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def assert_cuts_change_nothing(
+    form: str, text: str, *, sizes: Sequence[int] = SIZES, everywhere: bool = True, **how: Any
+) -> None:
+    # By `repr`, because a NaN is not equal to itself.
+    expected = repr(whole(form, text, **how))
+    for size in sizes:
+        got = repr(in_pieces(form, chunks(text, size), **how))
+        assert got == expected, f"{form}: {text!r} in chunks of {size}"
+    for at in range(len(text) + 1) if everywhere else ():
+        got = repr(in_pieces(form, (text[:at], text[at:]), **how))
+        assert got == expected, f"{form}: {text!r} cut at {at}: {text[:at]!r} | {text[at:]!r}"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_published_and_hard_texts(
+    form: str, published: list[dict[str, Any]], hard: list[dict[str, Any]]
+) -> None:
+    for case in published + hard:
+        if case["format"] == form:
+            for repair in (True, False):
+                assert_cuts_change_nothing(
+                    form,
+                    case["text"],
+                    tools=case["tools"],
+                    starts_in_reasoning=bool(case.get("starts_in_reasoning")),
+                    everywhere=repair,
+                )
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@MANY
+@given(data=st.data(), starts_in_reasoning=st.booleans())
+def test_any_text(form: str, data: st.DataObject, starts_in_reasoning: bool) -> None:
+    text = data.draw(texts(form))
+    assert_cuts_change_nothing(form, text, starts_in_reasoning=starts_in_reasoning)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@MANY
+@given(data=st.data())
+def test_any_text_in_pieces_of_any_length(form: str, data: st.DataObject) -> None:
+    text = data.draw(texts(form))
+    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
+    pieces = [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
+    assert repr(in_pieces(form, pieces)) == repr(whole(form, text)), pieces
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@MANY
+@given(data=st.data(), size=st.sampled_from((1, 4, 9)))
+def test_what_is_told_while_streaming_adds_up_to_the_end_result(
+    form: str, data: st.DataObject, size: int
+) -> None:
+    text = data.draw(texts(form))
+    stream = get_parser(form).stream()
+    pieces = [piece for delta in chunks(text, size) for piece in stream.feed(delta)]
+    output = stream.finish()
+    pieces += stream.pieces
+    assert "".join(p.text for p in pieces if isinstance(p, ContentPiece)) == output.content
+    assert "".join(p.text for p in pieces if isinstance(p, ReasoningPiece)) == output.reasoning
+    calls = [piece for piece in pieces if isinstance(piece, CallPiece)]
+    assert [piece.index for piece in calls] == list(range(len(output.tool_calls)))
+    assert repr([piece.call for piece in calls]) == repr(output.tool_calls)
