@@ -1,5 +1,6 @@
 """Tool calls in the text of models: what local models write where APIs have fields."""
 
+from rolecraft.models.tool_calls.choosing import Choice, choose_format
 from rolecraft.models.tool_calls.output import (
     CallPiece,
     ContentPiece,
@@ -14,6 +15,7 @@ from rolecraft.models.tool_calls.registry import get_parser, parser_names, regis
 
 __all__ = [
     "CallPiece",
+    "Choice",
     "ContentPiece",
     "Diagnostic",
     "ParsedOutput",
@@ -22,6 +24,7 @@ __all__ = [
     "TakenBack",
     "ToolCallParser",
     "ToolCallStream",
+    "choose_format",
     "get_parser",
     "parser_names",
     "register_parser",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from importlib import import_module
 
-from rolecraft.errors import UsageError
+from rolecraft.errors import UnknownName, UsageError
 from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.parser import ToolCallParser
 
@@ -18,6 +17,7 @@ _OURS = {
     "deepseek_v3": "deepseek",
     "deepseek_v3_1": "deepseek",
     "kimi_k2": "kimi",
+    "llama": "llama",
     "llama3_json": "llama",
     "llama4_json": "llama",
     "longcat": "longcat",
@@ -28,7 +28,26 @@ _OURS = {
     "qwen3_coder": "qwen3_coder",
 }
 """Names of our formats, and the module of each."""
-ALIASES: dict[str, str] = {}
+ALIASES = {
+    "deepseek_r1": "deepseek_v3",
+    "deepseek_v31": "deepseek_v3_1",
+    "deepseekv3": "deepseek_v3",
+    "deepseekv31": "deepseek_v3_1",
+    "glm4_moe": "glm45",
+    "glm47_moe": "glm47",
+    "gpt-oss": "gpt_oss",
+    "harmony": "gpt_oss",
+    "kimi": "kimi_k2",
+    "llama3": "llama3_json",
+    "llama4": "llama4_pythonic",
+    "openai": "gpt_oss",
+    "qwen2": "qwen",
+    "qwen25": "qwen",
+    "qwen2_5": "qwen",
+    "qwen3": "qwen",
+    "qwen3_xml": "qwen3_coder",
+    "qwq": "qwen",
+}
 """Names under which the field knows the same formats."""
 
 _registered: dict[str, Grammar] = {}
@@ -41,7 +60,7 @@ def register_parser(name: str) -> Callable[[Callable[[], Grammar]], Callable[[],
     """
 
     def register(make: Callable[[], Grammar]) -> Callable[[], Grammar]:
-        if name in _registered:
+        if name in _registered or (name in _OURS and not make.__module__.startswith(__package__)):
             raise UsageError(f"A tool-call parser named {name!r} is registered already.")
         _registered[name] = make()
         return make
@@ -52,17 +71,16 @@ def register_parser(name: str) -> Callable[[Callable[[], Grammar]], Callable[[],
 def get_parser(name: str, *, repair: bool = True) -> ToolCallParser:
     """The parser of the format `name`, such as `hermes` or `qwen3_coder`.
 
-    Without `repair`, what is not exactly in the format is no call. Raises `UsageError` for a name
-    that nobody registered; it lists those that are known.
+    Without `repair`, what is not exactly in the format is no call. Raises `UnknownName` for
+    a name that nobody registered; it lists those that are known.
     """
     grammar = _registered.get(name) or _load(ALIASES.get(name, name))
     if grammar is None:
-        known = parser_names()
-        near = difflib.get_close_matches(name, [*known, *ALIASES], n=1)
-        raise UsageError(
-            f"There is no tool-call parser {name!r}"
-            + (f"; did you mean {near[0]!r}?" if near else ".")
-            + f" Known are: {', '.join(known)}. Register one of your own with `@register_parser`."
+        raise UnknownName(
+            "Tool-call parser",
+            name,
+            parser_names(),
+            hint="Register one of your own with `@register_parser`.",
         )
     return ToolCallParser(grammar, repair=repair)
 

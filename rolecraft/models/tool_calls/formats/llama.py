@@ -3,6 +3,8 @@ r"""Llama 3 and 4: JSON in the open, `{"name": ..., "parameters": {...}}`, sever
 `<|python_tag|>` may come first. An object is a call if it has a `name` and `parameters` (or
 `arguments`) and the tool was offered; any other JSON is text.
 
+The format `llama` reads these calls and Python's: models of one family write both.
+
 Source: the chat templates of Llama-3.1-Instruct and Llama-3.3-Instruct.
 """
 
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecraft.messages import ToolCall
+from rolecraft.models.tool_calls.formats.pythonic import BODY
 from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.json_calls import (
     Unreadable,
@@ -121,6 +124,31 @@ def _write(calls: Sequence[ToolCall]) -> str:
     return "; ".join(write_call(call, "parameters") for call in calls)
 
 
+class _JSONOrPython:
+    """Calls of either kind, as the first signs of them show."""
+
+    json, python = BareJSON(), BODY
+
+    def read(self, source: Source, opened: str) -> Reading[None]:
+        signs = opened
+        if opened != "{":
+            signs += yield from self._ahead(source, 1)
+        if signs[-1:] == "[" and opened != "[":
+            signs += yield from self._ahead(source, 2)
+        body = self.json if signs[-1:] == "{" or signs == TAG else self.python
+        yield from body.read(source, opened)
+
+    def _ahead(self, source: Source, number: int) -> Reading[str]:
+        """The last of the next signs, white space aside; it is not taken."""
+        parts: list[str] = []
+        for _ in range(number):
+            parts.append((yield from source.blanks()))
+            parts.append(source.text[source.at : source.at + 1])
+            source.at += len(parts[-1])
+        source.unread("".join(parts))
+        return parts[-1]
+
+
 def _grammar(name: str) -> Grammar:
     return Grammar(name=name, opens=(TAG,), also_opens=_STARTS, body=BareJSON(), write=_write)
 
@@ -133,3 +161,10 @@ def llama3_json() -> Grammar:
 @register_parser("llama4_json")
 def llama4_json() -> Grammar:
     return _grammar("llama4_json")
+
+
+@register_parser("llama")
+def llama() -> Grammar:
+    opens = tuple({TAG, *BODY.opens})
+    starts = rf"{_STARTS}|\["
+    return Grammar(name="llama", opens=opens, also_opens=starts, body=_JSONOrPython(), write=_write)
