@@ -25,6 +25,8 @@ def read_answer(
     if starts_in_reasoning:
         unclosed = yield from _thinking(source, grammar, unclosed)
         thought = True
+    elif grammar.begin is not None:
+        yield from grammar.begin(source)
     while True:
         marker = yield from _text(source, grammar)
         if marker is None:

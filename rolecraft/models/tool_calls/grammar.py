@@ -59,6 +59,8 @@ class Grammar:
     body: Body
     write: Callable[[Sequence[ToolCall]], str]
     """The inverse of reading: the text of some calls, as the models of this format write them."""
+    begin: Callable[[Source], Reading[None]] | None = None
+    """Reads the beginning of an answer that does not begin in reasoning, where that is special."""
     also_opens: str = ""
     """A pattern of single characters at which a call may begin, such as `[{\\[]`."""
     reasoning: ReasoningFormat = field(default_factory=_think)
