@@ -23,6 +23,7 @@ from rolecraft.models.tool_calls.python_strings import (
 )
 from rolecraft.models.tool_calls.source import Reading, Source
 
+State = Literal["whole", "broken", "cut"]
 MOST_DEEP = 100
 """So deep may values be nested; what JSON is written from them can be read everywhere."""
 LONGEST_WORD = 400
@@ -137,7 +138,7 @@ class LiteralReader:
 
     def __init__(self, source: Source, seen: list[str]) -> None:
         self.source, self.seen = source, seen
-        self.state: Literal["whole", "broken", "cut"] = "cut"
+        self.state: State = "cut"
         self.why = "it breaks off"
         self.value: Any = None
         self.call: LiteralCall | None = None
@@ -182,7 +183,7 @@ class LiteralReader:
                     return self.stop(begin, "this is no string")
                 prefix, quote = letters, text[stop]
                 stop += 1
-            if (why := self.settle(sign, quote)) or self.state == "whole":
+            if (why := self.settle(sign, quote)) or self.finished:
                 return self.stop(begin, why)
             if quote is not None:
                 if self.expected not in _BEGINS_VALUE and self.expected != _STRING:
@@ -201,9 +202,13 @@ class LiteralReader:
                 why = self.add_word(letters)
             else:
                 return self.end(stop)
-            if why or self.state == "whole":
+            if why or self.finished:
                 return self.stop(begin if why else stop, why)
             at = stop
+
+    @property
+    def finished(self) -> bool:
+        return self.state == "whole"
 
     # What each token does. These return why it cannot stand where it stands.
 

@@ -1,0 +1,232 @@
+"""Harmony, the messages of gpt-oss: `<|start|>ROLE<|channel|>CHANNEL<|message|>TEXT<|end|>`.
+
+The channel says what a message is: `analysis` is reasoning, `final` and `commentary` are for the
+user. One with a recipient (`to=functions.NAME`, in whatever channel, before it or after it) is a
+call, and its text the arguments. The chat template writes `<|start|>assistant`, so an answer may
+begin in the middle of a head. Words of a head that lead to no message are no content.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rolecraft.errors import UsageError
+from rolecraft.messages import ToolCall
+from rolecraft.models.tool_calls.json_body import Ends, read_json, taking
+from rolecraft.models.tool_calls.json_calls import write_arguments
+from rolecraft.models.tool_calls.marks import Marks
+from rolecraft.models.tool_calls.source import Reading, Source
+
+START, CHANNEL, CONSTRAIN, MESSAGE = "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"
+END, CALL, RETURN = "<|end|>", "<|call|>", "<|return|>"
+
+FUNCTIONS = "functions."
+"""Before the names of the tools that the developer gave; those built in have none."""
+CODE = "code"
+"""The one argument of a call whose text is a program: gpt-oss calls its `python` tool so."""
+LONGEST_HEAD = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class HarmonyBody:
+    """All messages of an answer."""
+
+    opens: tuple[str, ...] = (START, CHANNEL, MESSAGE)
+
+    def begin(self, source: Source) -> Reading[None]:
+        """Read messages from the beginning of an answer, or from the end of a message, on."""
+        started = source.position > 0
+        while True:
+            head, marker = yield from _head_words(source)
+            if marker is None:
+                self._no_message(source, head, started)
+                return
+            filler = head.strip() not in _EXPECTED and not _RECIPIENT.search(head)
+            if marker in _MESSAGE_ENDS or (filler and marker in (START, CHANNEL)):
+                source.unread(marker)
+                _leave_out(source, head)
+                source.at += len(marker)
+                head = ""
+            if marker not in _MESSAGE_ENDS:
+                yield from self._message(source, head, marker)
+            started = True
+
+    def read(self, source: Source, opened: str) -> Reading[None]:
+        """Read a message of which the first marker was read, and those that follow."""
+        yield from self._message(source, "", opened)
+        yield from self.begin(source)
+
+    def _no_message(self, source: Source, head: str, started: bool) -> None:
+        """No message follows: what was read of a head is none, or the text ends in it."""
+        ended = source.ended and source.at == len(source.text)
+        if ended and started and (recipient := _RECIPIENT.search(head)):
+            source.cut(head, name=_tool(source, recipient[1]), content=False)
+        elif ended and started:
+            _leave_out(source, head)
+        else:
+            source.say(head)
+
+    def _message(self, source: Source, before: str, marker: str) -> Reading[None]:
+        """Read a message: the rest of its head after `marker`, and its text."""
+        head = [before, marker]
+        channel = before if marker in (MESSAGE, CONSTRAIN) else ""
+        while marker != MESSAGE:
+            parts: list[str] = []
+            following = yield from source.until(_HEAD, parts)
+            text = "".join(parts)
+            head.append(text)
+            if marker == CHANNEL:
+                channel = text
+            if following is None or following in _MESSAGE_ENDS or len(text) > LONGEST_HEAD:
+                if following is not None:
+                    source.unread(following)
+                self._headless(source, "".join(head), text, following is None)
+                return
+            head.append(following)
+            marker = following
+        whole = "".join(head)
+        recipient = _RECIPIENT.search(whole)
+        role = _ROLE.search(whole)
+        if role is not None and role[1] not in ("assistant", ""):
+            # The model went on for someone else, such as the tool that it called.
+            text, _ = yield from _rest(source)
+            source.diagnose("text after calls", whole + text, f"it is a message of {role[1]!r}")
+        elif recipient is not None and recipient[1] not in _PEOPLE:
+            yield from self._call(source, recipient[1], whole)
+        elif channel.split()[:1] == ["analysis"]:
+            yield from _text(source, source.think)
+            source.framed()
+        else:
+            yield from _text(source, source.say)
+
+    def _headless(self, source: Source, head: str, text: str, cut: bool) -> None:
+        """A head that leads to no text."""
+        recipient = _RECIPIENT.search(head)
+        if len(text) > LONGEST_HEAD:
+            source.say(head)
+        elif cut and recipient is not None:
+            source.cut(head, name=_tool(source, recipient[1]), content=False)
+        else:
+            _leave_out(source, head)
+
+    def _call(self, source: Source, recipient: str, head: str) -> Reading[None]:
+        name = _tool(source, recipient)
+        if not name:
+            text, _ = yield from _rest(source)
+            source.malformed(head + text, "the function has no name", content=False)
+        elif recipient == "python":
+            text, closed = yield from _rest(source)
+            if not closed:
+                source.cut(head + text, name=name, content=False)
+                return
+            source.call(name, _program(text), raw=head + text)
+        else:
+            yield from read_json(source, _ENDS, head, taking(name), name=name)
+
+    def write(self, calls: Sequence[ToolCall]) -> str:
+        """The text of some calls, as it follows `<|start|>assistant`."""
+        return f"{START}assistant".join(map(_written, calls))
+
+
+def _written(call: ToolCall) -> str:
+    if not call.name or re.search(r"[\s<]", call.name):
+        raise UsageError(
+            f"A tool named {call.name!r} cannot be called in Harmony: "
+            f"a name has no blanks there, and no `<`."
+        )
+    head = f"{CHANNEL}commentary to={FUNCTIONS}{call.name} {CONSTRAIN}json{MESSAGE}"
+    return f"{head}{write_arguments(call)}{CALL}"
+
+
+def _tool(source: Source, recipient: str) -> str:
+    """The name of the tool that a message is sent to."""
+    if source.tools is not None and recipient in source.tools:
+        return recipient
+    return recipient.removeprefix(FUNCTIONS)
+
+
+def _program(text: str) -> dict[str, Any]:
+    """The arguments of a call whose text may be a program."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) and CODE in value else {CODE: text}
+
+
+def _leave_out(source: Source, text: str) -> None:
+    if text.strip():
+        source.diagnose("text after calls", text, "it is part of no message")
+
+
+def _head_words(source: Source) -> Reading[tuple[str, str | None]]:
+    """Read what may stand in a head before a marker, and the marker; None if none follows."""
+    parts: list[str] = []
+    while True:
+        parts.append((yield from source.blanks()))
+        marker = yield from source.marker(_FIRST)
+        if marker is None or marker.startswith("<"):
+            return "".join(parts), marker
+        parts.append(marker)
+        word: list[str] = []
+        stop = yield from source.until(_WORD_ENDS, word)
+        if stop is not None:
+            source.unread(stop)
+        parts += word
+        if marker != "to=" and "".join(word):
+            return "".join(parts), None
+
+
+def _text(source: Source, give: Callable[[str], None]) -> Reading[bool]:
+    """Read the text of a message and its end. False if there is no end."""
+    while True:
+        text, at = source.text, source.at
+        end, marker = _TEXT.search(text, at, source.ended)
+        if end > at:
+            source.at = end
+            give(text[at:end])
+        if marker is not None:
+            if marker in _MESSAGE_ENDS:
+                source.at += len(marker)
+            return True
+        if source.ended:
+            return False
+        yield
+
+
+def _rest(source: Source) -> Reading[tuple[str, bool]]:
+    """Read the text of a message and its end; return the text, and whether there is an end."""
+    parts: list[str] = []
+    closed = yield from _text(source, parts.append)
+    return "".join(parts), closed
+
+
+_RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<]+)")
+_ROLE = re.compile(r"<\|start\|>\s*([^\s<]*)")
+_PEOPLE = frozenset(("assistant", "user", "system", "developer", "all"))
+_EXPECTED = frozenset(("", "assistant"))
+_MESSAGE_ENDS = frozenset((END, CALL, RETURN))
+_FIRST = Marks(
+    (
+        START,
+        CHANNEL,
+        MESSAGE,
+        CONSTRAIN,
+        END,
+        CALL,
+        RETURN,
+        "to=",
+        "assistant",
+        "analysis",
+        "commentary",
+        "final",
+    )
+)
+_WORD_ENDS = Marks((" ", "\n", "\t", "\r", "<"))
+_HEAD = Marks((START, CHANNEL, CONSTRAIN, MESSAGE, END, CALL, RETURN))
+_TEXT = Marks((START, CHANNEL, END, CALL, RETURN))
+_ENDS = Ends((CALL,), (END, RETURN, START, CHANNEL), content=False)
