@@ -11,6 +11,7 @@ from rolecraft.models.base import Tool
 from rolecraft.models.tool_calls.engine import read_answer
 from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.output import ParsedOutput, Piece
+from rolecraft.models.tool_calls.schema_check import check_schema
 from rolecraft.models.tool_calls.source import Source
 
 Tools = Sequence[Tool | Mapping[str, Any]]
@@ -127,4 +128,6 @@ def _schemas(tools: Tools | None) -> dict[str, Any] | None:
                 f"A tool is a `Tool` or a dict with a `name`, as in OpenAI's API; got {tool!r}."
             )
         schemas[name] = function.get("parameters") or function.get("input_schema") or {}
+    for name, schema in schemas.items():
+        check_schema(name, schema)
     return schemas
