@@ -13,7 +13,7 @@ class Marks:
     still become a marker is left for later: at most one character less than the longest marker.
     """
 
-    __slots__ = ("_find", "_partial", "longest", "markers")
+    __slots__ = ("_begun", "_find", "_here", "_partial", "longest", "markers")
 
     def __init__(self, markers: Iterable[str], *, also: str = "") -> None:
         """`also` is a pattern that matches single characters which count as markers too."""
@@ -22,9 +22,11 @@ class Marks:
         either = [re.escape(marker) for marker in self.markers]
         if also:
             either.append(also)
-        self._find = re.compile("|".join(either) or r"(?!)").search
+        whole = re.compile("|".join(either) or r"(?!)")
+        self._find, self._here = whole.search, whole.match
         begun = [_beginning(marker) for marker in self.markers if len(marker) > 1]
-        self._partial = re.compile(f"(?:{'|'.join(begun) or '(?!)'})\\Z").search
+        partial = re.compile(f"(?:{'|'.join(begun) or '(?!)'})\\Z")
+        self._partial, self._begun = partial.search, partial.match
 
     def search(self, text: str, at: int, ended: bool) -> tuple[int, str | None]:
         """Up to where `text` is free of markers from `at` on, and the marker there, if it is sure.
@@ -41,6 +43,16 @@ class Marks:
         if found is None:
             return end, None
         return found.start(), found.group()
+
+    def match(self, text: str, at: int, ended: bool) -> tuple[bool, str | None]:
+        """Whether it is sure which marker stands at `at`, and that marker, None if there is none.
+
+        It looks at no more of `text` than the longest marker has characters.
+        """
+        if not ended and len(text) - at < self.longest and self._begun(text, at) is not None:
+            return False, None
+        found = self._here(text, at)
+        return ended or at < len(text), found and found.group()
 
 
 def _beginning(marker: str) -> str:

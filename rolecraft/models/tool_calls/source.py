@@ -158,11 +158,10 @@ class Source:
     def marker(self, marks: Marks) -> Reading[str | None]:
         """Read one of `marks` if the text goes on with it, else nothing."""
         while True:
-            end, marker = marks.search(self.text, self.at, self.ended)
-            if end > self.at or (marker is None and self.ended):
-                return None
+            sure, marker = marks.match(self.text, self.at, self.ended)
             if marker is not None:
                 self.at += len(marker)
+            if sure:
                 return marker
             yield
 
