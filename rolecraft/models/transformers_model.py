@@ -13,11 +13,16 @@ from typing import Any, TypeVar
 
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.models._batching import Batcher
-from rolecraft.models._decoding import Row, decode
+from rolecraft.models._decoding import Flight, Row
+from rolecraft.models._lora_layers import LoraLayers
 from rolecraft.models._torch import torch, transformers
+from rolecraft.models.adapters import Adapters, AdapterVersion
 from rolecraft.models.token_model import Sampled, TokenModel, TokenRequest, end_tokens
 
 Out = TypeVar("Out")
+
+ANY_RANK = 2**16
+"""No memory is set aside for adapters here, so that each may have the rank it was trained with."""
 
 
 class TransformersModel(TokenModel):
@@ -59,8 +64,17 @@ class TransformersModel(TokenModel):
             template=template,
         )
         self.module = (module if device is None else module.to(device)).eval()
-        self._batcher: Batcher[Row, tuple[Row, int]] = Batcher(
-            self._answer, max_batch=max_batch, name=name
+        self._lora = LoraLayers(self.module, name)
+        self.adapters = Adapters(
+            load=self._take_in,
+            unload=self._take_out,
+            base=[name, *filter(None, [getattr(module.config, "_name_or_path", "")])],
+            shapes=self._lora.places(),
+            max_rank=ANY_RANK,
+        )
+        """The adapters of the roles. A role without one is served by the base model."""
+        self._batcher = Batcher(
+            self._fly, version=lambda: self.version, max_batch=max_batch, name=name
         )
 
     @classmethod
@@ -99,40 +113,63 @@ class TransformersModel(TokenModel):
 
     def save(self, folder: str | Path) -> None:
         """Write weights and tokenizer to a folder that `load` reads."""
-        self.module.save_pretrained(folder)
+        self.module.save_pretrained(folder, state_dict=self._lora.base_state())
         self.tokenizer.save_pretrained(folder)
 
     async def run(self, function: Callable[[], Out]) -> Out:
         """Run `function` between batches, in the thread that samples: there weights may change."""
         return await self._batcher.call(function)
 
+    async def load_adapter(
+        self, role: str, path: str | Path, *, version: int | None = None
+    ) -> AdapterVersion:
+        """Serve a LoRA adapter to the calls of `role` that begin from now on: `Adapters.swap`.
+
+        Calls under way finish on the version they began with. Needs peft.
+        """
+        return await self.adapters.swap(role, path, version=version)
+
+    async def unload_adapter(self, role: str) -> None:
+        """Serve the base model to the calls of `role` that begin from now on."""
+        await self.adapters.remove(role)
+
     async def sample(self, request: TokenRequest) -> Sampled:
-        row, version = await self._batcher.submit(
-            Row(
-                ids=[*request.ids],
-                key=request.key,
-                temperature=request.temperature,
-                top_p=request.top_p,
-                max_tokens=request.max_tokens,
-                choices=request.choices,
-                stopped=self.stopped(request.stop),
-                listen=request.listen,
+        with self.adapters.hold(request.role) as held:
+            row, version = await self._batcher.submit(
+                Row(
+                    ids=[*request.ids],
+                    key=request.key,
+                    temperature=request.temperature,
+                    top_p=request.top_p,
+                    max_tokens=request.max_tokens,
+                    choices=request.choices,
+                    stopped=self.stopped(request.stop),
+                    listen=request.listen,
+                    adapter="" if held is None else held.name,
+                    report=request.report,
+                )
             )
-        )
         restricted = any(ids is not None for ids in row.support)
         return Sampled(
             ids=row.sampled,
             logprobs=row.logprobs,
             finish=row.finish or "unknown",
-            version=version,
+            version=version if held is None else held.version,
+            adapter=row.adapter,
             support=row.support if restricted else None,
+            reported=None if row.report is None else row.reported,
         )
 
     async def aclose(self) -> None:
+        await self.adapters.aclose()
         await self.run(lambda: None)
         self._batcher.close()
 
-    def _answer(self, rows: Sequence[Row]) -> list[tuple[Row, int]]:
-        """One batch, in the worker thread, with the policy version that answered it."""
-        decode(self.module, rows, ends=self.ends)
-        return [(row, self.version) for row in rows]
+    def _fly(self, rows: Sequence[Row]) -> Flight:
+        return Flight(self.module, rows, ends=self.ends, lora=self._lora)
+
+    async def _take_in(self, version: AdapterVersion) -> None:
+        await self._batcher.call(lambda: self._lora.load(version.name, version.path), at_once=True)
+
+    async def _take_out(self, version: AdapterVersion) -> None:
+        await self._batcher.call(lambda: self._lora.unload(version.name), at_once=True)
