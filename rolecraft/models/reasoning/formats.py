@@ -223,7 +223,7 @@ def format_of(model: str = "", template: str = "") -> ReasoningFormat | None:
         if all(part in name for part in parts):
             return FORMATS[known]
     best = max(FORMATS.values(), key=lambda row: _marks(row, template))
-    return best if _marks(best, template) else None
+    return best if _marks(best, template) > (0, 0) else None
 
 
 def starts_in_reasoning(prompt: str, form: ReasoningFormat) -> bool:
