@@ -32,6 +32,8 @@ FailureKind = Literal[
 ]
 PASSING = frozenset({"rate_limit", "timeout", "connection", "server", "malformed"})
 """The kinds that the next attempt may not meet."""
+OVERLOADED = frozenset({429, 503, 529})
+"""HTTP statuses with which servers say that they have too much to do."""
 
 _NAMES = {
     "rate_limit": "rate limit",
@@ -64,6 +66,13 @@ class Failure:
     @property
     def passing(self) -> bool:
         return self.kind in PASSING
+
+    @property
+    def overload(self) -> bool:
+        """Whether the server has too much to do: it says so, or does not answer in time."""
+        return self.kind in ("rate_limit", "timeout") or (
+            self.kind == "server" and self.status in OVERLOADED
+        )
 
     def __str__(self) -> str:
         status = f" (HTTP {self.status})" if self.status is not None else ""

@@ -12,18 +12,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from rolecraft._log import log
-from rolecraft.errors import (
-    BadModelResponse,
-    MissingKey,
-    ModelError,
-    ModelUnavailable,
-    UsageError,
-)
+from rolecraft.errors import UsageError
 from rolecraft.models import _litellm
+from rolecraft.models._api_errors import api_error, missing_keys
 from rolecraft.models._failures import AttemptFailed, Failure, read_failure
-from rolecraft.models._stream import Details, broke_off, join_stream, read_delta
+from rolecraft.models._stream import Details, Listening, broke_off, join_stream
 from rolecraft.models._wire import read_completion, write_messages, write_tools
 from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
+from rolecraft.models.rate_limiter import RateLimiter, Turn, shared_limiter
+from rolecraft.models.reasoning.format import ReasoningFormat
+from rolecraft.models.reasoning.split import AUTO, ReasoningStream
 from rolecraft.models.retries import Retries
 from rolecraft.trajectories.events import Usage
 
@@ -59,6 +57,10 @@ class LiteLLMModel(Model):
     - `retries`: a number, or `Retries` for the waiting between.
     - `sampling`: what to take where a call's `Sampling` leaves a field None.
     - `extra`: further arguments for `litellm.acompletion`, such as `reasoning_effort`.
+    - `reasoning`: a format of `rolecraft.models.reasoning` in which the server leaves reasoning in
+      the text, or its name. `"auto"` takes out what an answer begins with, None nothing.
+    - `limiter`: how fast it is asked. By default all objects of one model, server and key share
+      one in an event loop.
 
     Usage is the provider's. A useless answer that was paid for counts at once, is part of the usage
     of the answer that follows or of the error, and no retry is made that could cross a limit. Where
@@ -80,6 +82,8 @@ class LiteLLMModel(Model):
         retries: int | Retries = 5,
         sampling: Sampling | None = None,
         extra: Mapping[str, Any] | None = None,
+        reasoning: ReasoningFormat | str | None = AUTO,
+        limiter: RateLimiter | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise UsageError(
@@ -105,12 +109,20 @@ class LiteLLMModel(Model):
         self.retries = retries if isinstance(retries, Retries) else Retries(times=retries)
         self.sampling = sampling or Sampling()
         self.extra = dict(extra or {})
+        ReasoningStream(reasoning)  # raises for a name that is not known
+        self.reasoning = reasoning
         self._api_key = api_key
+        self._limiter = limiter
         self._provider = ""
         self._takes_seed = False
         self._longest_answer = DEFAULT_ANSWER_TOKENS
         self._counted: WeakKeyDictionary[Session, tuple[int, int]] = WeakKeyDictionary()
         """For each session: how many of its messages are counted, and their tokens."""
+
+    @property
+    def limiter(self) -> RateLimiter:
+        """How fast the model is asked in the running event loop, and what it came to so far."""
+        return self._limiter or shared_limiter(self.name, self.base_url, self._api_key)
 
     async def prepare(self) -> None:
         if not self._provider:
@@ -143,7 +155,8 @@ class LiteLLMModel(Model):
         sampling = self._with_defaults(sampling)
         request = self._request(session, tools, sampling)
         wasted = Usage(calls=0)
-
+        limiter = self.limiter
+        ticket = limiter.ticket()
         billed = False  # whether the last attempt was, in vain
 
         async def attempt() -> Completion:
@@ -152,7 +165,8 @@ class LiteLLMModel(Model):
                 await session.renew()
             billed = False
             try:
-                return await self._ask(request, session)
+                async with limiter.turn(ticket) as turn:
+                    return await self._ask(request, session, turn)
             except AttemptFailed as error:
                 session.deliver_anew()
                 if error.usage is not None and error.usage != Usage():
@@ -175,7 +189,7 @@ class LiteLLMModel(Model):
                 usage = Usage(usd=0.0) + wasted
                 return Completion(text="", usage=usage, finish_reason="content_filter")
             attempts = retrying.statistics["attempt_number"]
-            failed = self._error(error.failure, attempts)
+            failed = api_error(self, error.failure, attempts)
             if wasted != Usage(calls=0):
                 failed.usage = replace(wasted, calls=1)
             raise failed from error.__cause__
@@ -187,11 +201,21 @@ class LiteLLMModel(Model):
             completion.text = completion.text.strip()
         return completion
 
-    async def _ask(self, request: dict[str, Any], session: Session) -> Completion:
+    async def _ask(self, request: dict[str, Any], session: Session, turn: Turn) -> Completion:
+        try:
+            return await self._asked(request, session)
+        except AttemptFailed as error:
+            failure = error.failure
+            if failure.overload:
+                wait = failure.retry_after or 0.0
+                turn.refused(wait if wait <= self.retries.longest_retry_after else None)
+            raise
+
+    async def _asked(self, request: dict[str, Any], session: Session) -> Completion:
         ask = _litellm.load().acompletion
         try:
             async with asyncio.timeout(self.timeout):
-                if session.on_delta is None:
+                if session.on_delta is None and session.on_reasoning is None:
                     response = await ask(**request)
                 else:
                     response = await self._listen(await ask(**request, **_STREAM), session)
@@ -202,15 +226,14 @@ class LiteLLMModel(Model):
             raise AttemptFailed(failure) from error
         except Exception as error:
             raise AttemptFailed(self._failure(error)) from error
-        return read_completion(response, self.name, self._provider)
+        return read_completion(response, self.name, self._provider, self.reasoning)
 
     async def _listen(self, stream: Any, session: Session) -> Any:
         """The whole answer of a stream, whose pieces are delivered as they come."""
-        details = Details(stream)
+        details, listening = Details(stream), Listening(session, self.reasoning)
         async with aclosing(stream):
             async for chunk in stream:
-                _, text = read_delta(chunk)
-                session.deliver(text)
+                listening.hear(chunk)
         if broke_off(stream):
             raise AttemptFailed(Failure(kind="malformed", text="the stream broke off"))
         return await asyncio.to_thread(join_stream, stream, self.name, details)
@@ -334,14 +357,8 @@ class LiteLLMModel(Model):
         failure = read_failure(error)
         # Some providers' adapters say that there is no key in an error like any other.
         unclear = failure.kind == "malformed" and failure.status is None
-        if unclear and "key" in failure.text.lower() and not self._api_key and self._missing_keys():
-            return replace(failure, kind="key")
-        return failure
-
-    def _missing_keys(self) -> list[str]:
-        """The environment variables for a key that LiteLLM looked for and did not find."""
-        missing = _litellm.load().validate_environment(self.name)["missing_keys"]
-        return [name for name in missing if name.endswith(("_KEY", "_TOKEN"))]
+        said = unclear and "key" in failure.text.lower() and not self._api_key
+        return replace(failure, kind="key") if said and missing_keys(self.name) else failure
 
     def _note_retry(self, failure: Failure, attempts: int, wait: float) -> None:
         log.info(
@@ -352,46 +369,3 @@ class LiteLLMModel(Model):
             failure,
             wait,
         )
-
-    def _error(self, failure: Failure, attempts: int) -> ModelError:
-        kind: type[ModelError] = ModelUnavailable
-        last = f"{attempts} attempt{'s' if attempts != 1 else ''}. The last one: {failure}."
-        text = f"The model {self.name!r} did not answer in {last}"
-        if failure.kind == "key":
-            kind, text = MissingKey, self._about_key(failure)
-        elif failure.kind == "malformed":
-            kind = BadModelResponse
-            text = f"The server of {self.name!r} gave no usable answer in {last}"
-            if self.base_url is not None:
-                text += f" Is {self.base_url!r} the right address? See the server's log."
-        elif failure.kind == "refused":
-            kind = ModelError
-            text = f"The provider of {self.name!r} refused the request: {failure}."
-        elif failure.kind == "quota":
-            text += " The account has no money left: top it up, or use another `api_key=`."
-        elif (failure.retry_after or 0.0) > self.retries.longest_retry_after:
-            text += (
-                f" The server asks to wait {failure.retry_after:g} s, more than "
-                f"`Retries(longest_retry_after={self.retries.longest_retry_after:g})`."
-            )
-        elif failure.kind == "timeout":
-            text += f" Each attempt had `timeout={self.timeout:g}` seconds."
-        else:
-            text += " Try again later, or allow more with `LiteLLMModel(retries=...)`."
-        return kind(text, model=self.name, attempts=attempts, status=failure.status)
-
-    def _about_key(self, failure: Failure) -> str:
-        variables = " or ".join(f"`{name}`" for name in self._missing_keys())
-        if self._api_key is None and variables:
-            text = (
-                f"No API key for the model {self.name!r} of {self._provider}. "
-                f"Give `LiteLLMModel(api_key=...)` or set the environment variable {variables}."
-            )
-        else:
-            text = (
-                f"{self._provider} does not accept the API key for the model {self.name!r}: "
-                f"{failure}. Check `api_key=` or the environment variable that it comes from."
-            )
-        if self.base_url is not None:
-            text += " For a server that wants no key, give any: `api_key='none'`."
-        return text

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from rolecraft.models import LiteLLMModel, Retries, allow_real_models
+from rolecraft.models.rate_limiter import RateLimiter
 
 
 @dataclass
@@ -231,6 +233,8 @@ async def make_model(
 ) -> AsyncIterator[Callable[..., LiteLLMModel]]:
     """Makes models of the server, and closes them. Real models are allowed meanwhile."""
     made: list[LiteLLMModel] = []
+    # The next call waits for what a server asked of the last one, too; here, microseconds.
+    limiter = RateLimiter(clock=lambda: time.monotonic() * 1e6)
 
     async def note(seconds: float) -> None:
         waits.append(seconds)
@@ -238,6 +242,7 @@ async def make_model(
     def make(name: str = "openai/some-model", **settings: Any) -> LiteLLMModel:
         policy = Retries(sleep=note, **settings.pop("policy", {}))
         settings = {"api_key": "sk-test", "base_url": server.url, "retries": policy, **settings}
+        settings.setdefault("limiter", limiter)
         made.append(LiteLLMModel(name, **settings))
         return made[-1]
 
