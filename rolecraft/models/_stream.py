@@ -6,6 +6,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from rolecraft.models import _litellm
+from rolecraft.models.base import Session
+from rolecraft.models.reasoning.format import ReasoningFormat
+from rolecraft.models.reasoning.split import ReasoningStream
+from rolecraft.models.tool_calls.output import ContentPiece, ReasoningPiece, TakenBack
 
 # What grows from piece to piece in an item of `reasoning_details`; the rest is said once.
 _GROWING = ("text", "summary", "data")
@@ -67,6 +71,44 @@ class Details:
 
 
 _GIVE_THEM = frozenset({"openrouter", "minimax"})
+
+
+class Listening:
+    """Hands the pieces of a stream on as they come: answer to `on_delta`, thoughts apart."""
+
+    def __init__(self, session: Session, form: ReasoningFormat | str | None) -> None:
+        self._session = session
+        self._split = ReasoningStream(form) if form is not None else None
+        self._thought = self._said = False
+
+    def hear(self, chunk: Any) -> None:
+        reasoning, text = read_delta(chunk)
+        if reasoning:
+            self._think(reasoning)
+            if not self._said:
+                self._split = None  # the provider tells them apart itself
+        if not text:
+            return
+        if self._split is None:
+            self._say(text)
+            return
+        for piece in self._split.feed(text):
+            if isinstance(piece, ContentPiece):
+                self._say(piece.text)
+            elif isinstance(piece, ReasoningPiece):
+                self._think(piece.text)
+            elif isinstance(piece, TakenBack):
+                self._session.deliver_anew()
+
+    def _think(self, text: str) -> None:
+        self._thought = True
+        self._session.deliver_reasoning(text)
+
+    def _say(self, text: str) -> None:
+        if self._thought and not self._said:
+            text = text.lstrip("\n")  # as `read_completion` does
+        self._said = self._said or bool(text)
+        self._session.deliver(text)
 
 
 def read_delta(chunk: Any) -> tuple[str, str]:

@@ -11,7 +11,10 @@ from rolecraft.errors import UsageError
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models._failures import AttemptFailed, Failure
 from rolecraft.models.base import Completion, FinishReason, Tool
+from rolecraft.models.reasoning.format import ReasoningFormat
+from rolecraft.models.reasoning.formats import get_format
 from rolecraft.models.reasoning.native import NativeReasoning, native_reasoning, plain
+from rolecraft.models.reasoning.split import AUTO, split_reasoning
 from rolecraft.trajectories.events import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -62,10 +65,16 @@ def write_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     ]
 
 
-def read_completion(response: Any, model: str = "", provider: str = "") -> Completion:
+def read_completion(
+    response: Any,
+    model: str = "",
+    provider: str = "",
+    form: ReasoningFormat | str | None = None,
+) -> Completion:
     """What LiteLLM's `ModelResponse` says. Its `usage` is zero where the provider gave none.
 
-    `model` and `provider` are those that were asked, in LiteLLM's words.
+    `model` and `provider` are those that were asked, in LiteLLM's words. Where the provider gives
+    no reasoning apart, it is looked for in the text by `form`.
     Raises `AttemptFailed` if it holds no answer.
     """
     usage = _usage(response)
@@ -82,14 +91,28 @@ def read_completion(response: Any, model: str = "", provider: str = "") -> Compl
     finish = _finish(choices[0])
     native = native_reasoning(message)
     kept = _kept(message, native, provider)
+    reasoning, text = native.text, message.content or refusal
+    if form is not None and not reasoning and not refusal:
+        reasoning, text = _out_of_text(text, form, cut=finish == "length")
     return Completion(
-        text=message.content or refusal,
-        reasoning=native.text,
+        text=text.lstrip("\n") if reasoning else text,
+        reasoning=reasoning,
         tool_calls=calls,
         usage=usage,
         finish_reason="content_filter" if refusal else finish,
         provider_fields={"model": model, **kept} if kept else {},
     )
+
+
+def _out_of_text(text: str, form: ReasoningFormat | str, *, cut: bool) -> tuple[str, str]:
+    """The reasoning in a text, and the rest of it."""
+    split = split_reasoning(text, form)
+    if form == AUTO and split.reasoning and not split.content and not cut:
+        # A whole answer that opens a block and never closes it speaks of the marker.
+        closes = get_format(split.format).closes
+        if not any(marker in text for marker in closes):
+            return "", text
+    return (split.reasoning, split.content) if split.reasoning else ("", text)
 
 
 def _kept(message: Any, native: NativeReasoning, provider: str) -> dict[str, Any]:

@@ -159,6 +159,8 @@ class Session:
         """Called with each crossed limit, what was decided, and the charge of a call cut short."""
         self.on_delta: Callable[[str], None] | None = None
         """Called with the pieces of an answer's text as they come, and with `RESET`."""
+        self.on_reasoning: Callable[[str], None] | None = None
+        """The same for a model's reasoning, where the model gives any while it comes."""
         self.on_failure: Callable[[Session], None] | None = None
         """Called when a call ended without an answer."""
         self.on_retry: Callable[[Session, Failure, float], None] | None = None
@@ -178,6 +180,8 @@ class Session:
         """Events of limits that a recorded answer crossed; a role that follows a record sets it."""
         self._pieces: list[str] = []
         """What `on_delta` got of the answer under way."""
+        self._thoughts: list[str] = []
+        """What `on_reasoning` got."""
 
     async def generate(
         self,
@@ -217,7 +221,7 @@ class Session:
             raise
         finally:
             self._asking = False
-        self._deliver_rest(completion.text)
+        self._deliver_rest(completion)
         answer = Message(completion.text, role="assistant")
         if completion.tool_calls:
             answer.metadata = {"tool_calls": completion.tool_calls}
@@ -321,6 +325,12 @@ class Session:
             self._pieces.append(piece)
             self.on_delta(piece)
 
+    def deliver_reasoning(self, piece: str) -> None:
+        """A piece of the model's reasoning has come."""
+        if self.on_reasoning is not None and piece:
+            self._thoughts.append(piece)
+            self.on_reasoning(piece)
+
     def deliverer(self) -> Callable[[str], None]:
         """`deliver` for the call under way only: what comes after its end is nobody's."""
         mine = self._pieces
@@ -333,21 +343,24 @@ class Session:
 
     def deliver_anew(self) -> None:
         """What has come so far is void: another attempt begins."""
+        if self._thoughts:
+            self._thoughts = []
+            if self.on_reasoning is not None:
+                self.on_reasoning(RESET)
         if self._pieces:
             self._pieces = []
             if self.on_delta is not None:
                 self.on_delta(RESET)
 
-    def _deliver_rest(self, text: str) -> None:
+    def _deliver_rest(self, answer: Completion) -> None:
         """Whatever the model delivered, the pieces since the last `RESET` make up its answer."""
-        if self.on_delta is None:
-            return
-        said = "".join(self._pieces)
-        if not text.startswith(said):
+        thoughts, said = "".join(self._thoughts), "".join(self._pieces)
+        if not (answer.reasoning.startswith(thoughts) and answer.text.startswith(said)):
             self.deliver_anew()
-            said = ""
-        self.deliver(text[len(said) :])
-        self._pieces = []
+            thoughts = said = ""
+        self.deliver_reasoning(answer.reasoning[len(thoughts) :])
+        self.deliver(answer.text[len(said) :])
+        self._thoughts, self._pieces = [], []
 
     def charge(self, usage: Usage) -> None:
         """An attempt of the call under way gave no answer, and was billed.
