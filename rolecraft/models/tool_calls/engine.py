@@ -38,7 +38,7 @@ def read_answer(
             source.say(marker)
         elif kind == "end":
             source.hold(marker)
-        elif kind == "think" and (reasoning.opens_again or not thought):
+        elif kind == "think" and (reasoning.opens_again or not (thought or source.content)):
             source.framed()
             unclosed = yield from _thinking(source, grammar, unclosed)
             thought = True
