@@ -5,7 +5,8 @@ role. What messages say is therefore marked before the chat template sees it, an
 is tokenised as ordinary text, while the special tokens that the template writes keep their meaning.
 
 A mark is a noncharacter of Unicode, the number of the spelling, and a second noncharacter. These
-two, should a message contain them, are marked as well, so that every mark is ours.
+two, should a message contain them, are marked as well, so that every mark is ours. The same holds
+for the two that enclose the name of an answer's part (see `_turns`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 from rolecraft.errors import UsageError
 
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
+PART_OPEN, PART_CLOSE = "\ufdd2", "\ufdd3"
+"""Around the name of a part of an answer, in the place where a template writes it."""
 _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 
 
@@ -29,9 +32,11 @@ class PlainText:
         special = {token.content for token in added.values() if token.special}
         special.update(tokenizer.all_special_tokens)
         # The longest first: of two that begin alike, the tokenizer takes the longer.
-        self._spellings = [*sorted(special, key=lambda text: (-len(text), text)), _OPEN, _CLOSE]
+        longest = sorted(special, key=lambda text: (-len(text), text))
+        self._spellings = [*longest, _OPEN, _CLOSE, PART_OPEN, PART_CLOSE]
         self._number = {spelling: at for at, spelling in enumerate(self._spellings)}
         self._any = re.compile("|".join(map(re.escape, self._spellings)))
+        self._special = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         self._ids = set(tokenizer.all_special_ids) | {
             token_id for token_id, token in added.items() if token.special
         }
@@ -40,6 +45,11 @@ class PlainText:
     def mark(self, text: str) -> str:
         """`text` with marks in the place of all that spells a special token."""
         return self._any.sub(lambda found: f"{_OPEN}{self._number[found[0]]}{_CLOSE}", text)
+
+    def special_at(self, text: str, at: int = 0) -> str:
+        """The special token that is written in `text` at `at`; empty if there is none."""
+        found = self._special.match(text, at)
+        return found[0] if found else ""
 
     def encode(self, text: str) -> list[int]:
         """Tokens of `text`; what is marked is spelled in ordinary ones.

@@ -13,24 +13,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from rolecraft._log import log
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.messages import Message
 from rolecraft.models._choices import Node, choice_tree
 from rolecraft.models._pieces import Pieces
-from rolecraft.models._plain_text import PlainText
-from rolecraft.models._token_session import TokenSession
-from rolecraft.models.base import Completion, FinishReason, Model, Sampling, Session, Tool
+from rolecraft.models._reading import AnswerReader
+from rolecraft.models._token_session import Extension, TokenSession
+from rolecraft.models._turns import turns_of, written_tools
+from rolecraft.models.base import RESET, Completion, FinishReason, Model, Sampling, Session, Tool
+from rolecraft.models.chat_template import CACHED_PROMPTS, ChatTemplate
+from rolecraft.models.reasoning import ReasoningFormat
+from rolecraft.models.tool_calls import ParsedOutput, ToolCallParser
 from rolecraft.trajectories.events import TokenSpan, Usage
 
-# Distinct short texts whose rendering or tokens are kept: training plays the same tasks many times.
-# One of the longest costs about 60 kB. Longer ones, which are mostly long conversations and never
-# come again, are rendered and tokenised anew: for n calls, n whole renderings, which the template
-# needs, but only what is new is tokenised.
-CACHED_PROMPTS = 1024
-CACHED_CHARACTERS = 4000
+OnRewrite = Literal[
+    "fork",  # a new token sequence starts, from the conversation as the template now writes it
+    "keep",  # the old one goes on, as if the template had only appended
+    "error",  # a `UsageError`
+]
+"""What happens where a chat template rewrites earlier turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,11 @@ class TokenModel(Model):
     limit. `template` are extra arguments of the chat template, such as
     `{"enable_thinking": False}`.
 
+    `parser` reads calls of tools (a name, see `rolecraft.models.tool_calls`), `reasoning` what the
+    model thinks (a name, see `rolecraft.models.reasoning`; "none": nothing is). Left None, both are
+    chosen by the model's name and its chat template. `on_rewrite` says what happens where the
+    template rewrites earlier turns: see docs/token-exact.md.
+
     `Sampling.temperature` and `top_p` are 1 when left None; temperature 0 takes the likeliest
     token. With `choices`, `max_tokens` and `stop` play no part: an answer is one whole choice.
     """
@@ -101,18 +110,20 @@ class TokenModel(Model):
         seed: int = 0,
         max_tokens: int = 512,
         template: Mapping[str, Any] | None = None,
+        parser: ToolCallParser | str | None = None,
+        reasoning: ReasoningFormat | str | None = None,
+        on_rewrite: OnRewrite = "fork",
     ) -> None:
-        if not getattr(tokenizer, "chat_template", None):
-            raise UsageError(
-                f"The tokenizer of {name!r} has no chat template, so messages cannot be put to it. "
-                f"Use an instruction-tuned model, or set `tokenizer.chat_template`."
-            )
+        self.template = ChatTemplate(tokenizer, name=name, settings=template)
         if max_tokens < 1:
             raise UsageError(f"`max_tokens` wants a number from 1, got {max_tokens!r}.")
+        if on_rewrite not in ("fork", "keep", "error"):
+            raise UsageError(f"`on_rewrite` is {on_rewrite!r}; it wants 'fork', 'keep' or 'error'.")
         self.name = name
         self.seed = seed
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
+        self.on_rewrite = on_rewrite
         self.ends = frozenset(ends)
         if not self.ends:
             raise UsageError(
@@ -123,15 +134,25 @@ class TokenModel(Model):
         """Policy version: whoever changes the weights adds one."""
         eos = tokenizer.eos_token_id
         self._end = eos if eos in self.ends else min(self.ends)
-        self._end_texts = {end: tokenizer.decode([end]) for end in self.ends}
+        self._end_text = {end: tokenizer.decode([end]) for end in self.ends}
+        self.end_texts = frozenset(self._end_text.values())
+        self.reader = AnswerReader(
+            tokenizer,
+            self.ends,
+            name=name,
+            template=self.template.source,
+            parser=parser,
+            reasoning=reasoning,
+        )
         self._context = context
-        self._template = dict(template or {})
-        self._plain = PlainText(tokenizer, name)
         self._warned = False
-        # Caches per instance: `lru_cache` on methods would keep every model alive.
-        self._render_once = lru_cache(CACHED_PROMPTS)(self._render_uncached)
-        self._encode_once = lru_cache(CACHED_PROMPTS)(self._encode_uncached)
+        # Per instance: `lru_cache` on the method would keep every model alive.
         self._tree = lru_cache(CACHED_PROMPTS)(self._tree_uncached)
+
+    @property
+    def context(self) -> int | None:
+        """How many tokens the model can read, prompt and answer; None if no limit is known."""
+        return self._context
 
     @abstractmethod
     async def sample(self, request: TokenRequest) -> Sampled:
@@ -149,77 +170,82 @@ class TokenModel(Model):
         self, session: Session, sampling: Sampling, tools: Sequence[Tool] = ()
     ) -> int:
         assert isinstance(session, TokenSession)
-        _, given, restarts = session.extend()
-        prompt = len(given) if restarts else len(session.tokens) + len(given)
+        extension = session.extend(tools)
+        given = len(extension.given)
+        prompt = given if extension.restarts else len(session.tokens) + given
         if sampling.choices is not None:
             return prompt + self._tree(sampling.choices).depth
         return prompt + (sampling.max_tokens or self.max_tokens)
-
-    def as_sampled(self, answer: Completion) -> tuple[str, str]:
-        """The text of an answer as the template will show it, and that of its end token."""
-        sampled = answer.tokens.sampled if answer.tokens is not None else []
-        end = self._end_texts.get(sampled[-1], "") if answer.finish_reason == "stop" else ""
-        return self._plain.mark(answer.text), end
 
     async def _complete(
         self, session: Session, tools: Sequence[Tool], sampling: Sampling
     ) -> Completion:
         assert isinstance(session, TokenSession)
         if tools:
-            raise UsageError(
-                f"`{self.name}` runs in this process and cannot be offered tools yet; it was given "
-                f"{[tool.name for tool in tools]!r}. Ask for one of `Sampling(choices=...)` and "
-                f"let an action call the tool."
-            )
-        prompt, given, restarts = session.extend()
-        request = self._request(session, given, sampling, restarts=restarts)
+            self._check_tools(tools)
+        extension = session.extend(tools)
+        request = self._request(session, extension, tools, sampling)
         answer = await self.sample(request)
-        if restarts:
-            self._note_restart(session)
-            session.restart()
-        start = len(session.tokens)
-        end = self._end_texts.get(answer.ids[-1], "") if answer.finish == "stop" else ""
-        text = self._text(answer.ids, request)
-        session.commit(prompt, given, answer.ids, self._plain.mark(text), end)
-        return Completion(
-            text=text,
+        if extension.rewrite:
+            self._note_rewrite(session, extension)
+        output = self._output(answer, request, extension, tools, session.calls)
+        called = any(not call.incomplete for call in output.tool_calls)
+        completion = Completion(
+            text=output.content,
+            reasoning=output.reasoning,
+            tool_calls=output.tool_calls,
             usage=Usage(len(request.ids), len(answer.ids), 0.0),
-            finish_reason=answer.finish,
+            finish_reason="tool_calls" if called and answer.finish == "stop" else answer.finish,
             tokens=TokenSpan(
-                session=session.sequence_id,
-                start=start,
-                given=given,
+                session=session.named(session.restarts + extension.restarts),
+                start=0 if extension.restarts else len(session.tokens),
+                given=extension.given,
                 sampled=answer.ids,
                 logprobs=answer.logprobs,
                 version=answer.version,
                 temperature=request.temperature,
                 support=answer.support,
+                top_p=request.top_p,
+                adapter=answer.adapter,
+                rewrite=extension.rewrite,
             ),
         )
+        session.commit(extension, completion)
+        return completion
 
-    def render(self, messages: Sequence[Message]) -> str:
+    def as_sampled(self, sampled: Sequence[int]) -> tuple[str, str]:
+        """The text of sampled tokens with all that they say, and that of the end token, if any."""
+        end = self._end_text.get(sampled[-1], "") if sampled else ""
+        body = sampled[:-1] if end else sampled
+        text = self.tokenizer.decode(
+            body, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        return text, end
+
+    def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
         """The conversation as the chat template writes it, up to where the answer begins.
 
         Whatever a message says that spells a special token is marked, so that `encode` reads it as
         ordinary text and only the template's own special tokens count.
         """
-        conversation = tuple(
-            (message.api_role, self._plain.mark(message.content)) for message in messages
-        )
-        if sum(len(content) for _, content in conversation) > CACHED_CHARACTERS:
-            return self._render_uncached(conversation)
-        return self._render_once(conversation)
+        mark = self.template.plain.mark
+        turns = turns_of(messages, mark, {}, names={})
+        return self.template.render(turns, written_tools(tools, mark))
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a rendered text. No special tokens are added: the template wrote them.
+        """The tokens of a rendered text: `ChatTemplate.encode`."""
+        return self.template.encode(text)
 
-        Raises `UsageError` for text that the tokenizer cannot spell, or only as a special token.
-        """
-        short = len(text) <= CACHED_CHARACTERS
-        return list(self._encode_once(text) if short else self._encode_uncached(text))
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of sampled tokens, without special tokens."""
+        return self.reader.decode(ids)
 
     def _request(
-        self, session: TokenSession, given: list[int], sampling: Sampling, *, restarts: bool
+        self,
+        session: TokenSession,
+        extension: Extension,
+        tools: Sequence[Tool],
+        sampling: Sampling,
     ) -> TokenRequest:
         temperature = 1.0 if sampling.temperature is None else float(sampling.temperature)
         top_p = 1.0 if sampling.top_p is None else float(sampling.top_p)
@@ -229,6 +255,7 @@ class TokenModel(Model):
                 f"`Sampling` wants temperature >= 0, 0 < top_p <= 1 and max_tokens >= 1, got "
                 f"{sampling.temperature!r}, {sampling.top_p!r} and {sampling.max_tokens!r}."
             )
+        given, restarts = extension.given, extension.restarts
         ids = [*given] if restarts else session.tokens + given
         tree = None if sampling.choices is None else self._tree(sampling.choices)
         if self._context is not None:
@@ -242,9 +269,13 @@ class TokenModel(Model):
             max_tokens = min(max_tokens, room)
         listen = None
         if session.on_delta is not None and tree is None:
+            reader = self.reader.reader(tools)
+            say = _posting(session.deliverer(), session.deliver_anew)
             listen = Pieces(
-                lambda sampled: self.decode([t for t in sampled if t not in self.ends]),
-                _posting(session.deliverer()),
+                lambda sampled: self.reader.decode(
+                    [t for t in sampled if t not in self.ends], reader
+                ),
+                self.reader.listener(tools, extension.rendered, say),
                 stop=sampling.stop,
             )
         return TokenRequest(
@@ -259,22 +290,34 @@ class TokenModel(Model):
             listen=listen,
         )
 
-    def _text(self, sampled: list[int], request: TokenRequest) -> str:
+    def _output(
+        self,
+        answer: Sampled,
+        request: TokenRequest,
+        extension: Extension,
+        tools: Sequence[Tool],
+        first_call: int,
+    ) -> ParsedOutput:
         if request.choices is not None:
-            return request.choices.spelled(sampled)
-        if sampled[-1] in self.ends:
-            sampled = sampled[:-1]
-        text = self.decode(sampled)
+            return ParsedOutput(request.choices.spelled(answer.ids))
+        reader = self.reader.reader(tools)
+        text = self.reader.decode(answer.ids, reader)
         cuts = [at for at in (text.find(stop) for stop in request.stop) if at >= 0]
-        return text[: min(cuts)] if cuts else text
+        if cuts:
+            text = text[: min(cuts)]
+        return self.reader.read(text, tools, extension.rendered, first_call=first_call)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of sampled tokens, without special tokens."""
-        # They are left out: no model can put the end of a turn into another's prompt.
-        text: str = self.tokenizer.decode(
-            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    def _check_tools(self, tools: Sequence[Tool]) -> None:
+        """Raises `UsageError` if the model cannot be told of tools, or of what they returned."""
+        form = self.template.form
+        if form.shows_tools and form.shows_results:
+            return
+        left_out = "tools" if not form.shows_tools else "what tools return"
+        raise UsageError(
+            f"`{self.name}` is offered {[tool.name for tool in tools]!r}, but its chat template "
+            f"leaves {left_out} out of the prompt, so it would never know. Use a model that was "
+            f"made for tools, or set `tokenizer.chat_template` to a template that writes them."
         )
-        return text
 
     def stopped(self, stop: tuple[str, ...]) -> Callable[[Sequence[int]], bool] | None:
         """Tells whether a stop string is complete in sampled tokens; None if there are none.
@@ -293,44 +336,22 @@ class TokenModel(Model):
 
         return is_stopped
 
-    def _render_uncached(self, conversation: tuple[tuple[str, str], ...]) -> str:
-        from jinja2.exceptions import TemplateError  # comes with transformers' chat templates
-
-        try:
-            text: str = self.tokenizer.apply_chat_template(
-                [{"role": role, "content": content} for role, content in conversation],
-                tokenize=False,
-                add_generation_prompt=True,
-                **self._template,
-            )
-        except TemplateError as error:
-            raise UsageError(
-                f"The chat template of `{self.name}` refuses the conversation "
-                f"{[role for role, _ in conversation]!r}: {error}"
-            ) from error
-        return text
-
-    def _encode_uncached(self, text: str) -> tuple[int, ...]:
-        try:
-            return tuple(self._plain.encode(text))
-        except UsageError:
-            raise
-        except Exception as error:  # the tokenizers library raises plain `Exception`
-            raise UsageError(
-                f"The tokenizer of `{self.name}` cannot spell {text!r}: {error}"
-            ) from error
-
     def _tree_uncached(self, choices: tuple[str, ...]) -> Node:
-        spelled = [self.encode(self._plain.mark(choice)) for choice in choices]
+        spelled = [self.encode(self.template.plain.mark(choice)) for choice in choices]
         return choice_tree(choices, spelled, self._end)
 
-    def _note_restart(self, session: TokenSession) -> None:
+    def _note_rewrite(self, session: TokenSession, extension: Extension) -> None:
         if not self._warned:
             self._warned = True
+            then = (
+                "so each such turn starts a new token sequence. Training still works, on more and "
+                "longer sequences"
+                if extension.restarts
+                else "and the token sequence goes on as if it had not (`on_rewrite='keep'`)"
+            )
             log.warning(
                 f"The chat template of `{self.name}` rewrites earlier turns (role "
-                f"{session.role!r}), so each such turn starts a new token sequence. Training still "
-                f"works, on more and longer sequences. This is said once."
+                f"{session.role!r}: {extension.rewrite}), {then}. This is said once."
             )
 
 
@@ -340,12 +361,17 @@ def end_tokens(tokenizer: Any, configured: int | Sequence[int] | None = None) ->
     return frozenset(end for end in (*ends, tokenizer.eos_token_id) if end is not None)
 
 
-def _posting(deliver: Callable[[str], None]) -> Callable[[str], None]:
+def _posting(
+    deliver: Callable[[str], None], deliver_anew: Callable[[], None]
+) -> Callable[[str], None]:
     """`deliver`, in the thread of the running event loop, whichever thread calls."""
     loop = asyncio.get_running_loop()
 
     def post(piece: str) -> None:
         with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
-            loop.call_soon_threadsafe(deliver, piece)
+            if piece == RESET:
+                loop.call_soon_threadsafe(deliver_anew)
+            else:
+                loop.call_soon_threadsafe(deliver, piece)
 
     return post

@@ -17,7 +17,9 @@ from rolecraft.models._decoding import Flight, Row
 from rolecraft.models._lora_layers import LoraLayers
 from rolecraft.models._torch import torch, transformers
 from rolecraft.models.adapters import Adapters, AdapterVersion
-from rolecraft.models.token_model import Sampled, TokenModel, TokenRequest, end_tokens
+from rolecraft.models.reasoning import ReasoningFormat
+from rolecraft.models.token_model import OnRewrite, Sampled, TokenModel, TokenRequest, end_tokens
+from rolecraft.models.tool_calls import ToolCallParser
 
 Out = TypeVar("Out")
 
@@ -47,6 +49,9 @@ class TransformersModel(TokenModel):
         max_tokens: int = 512,
         device: str | None = None,
         template: Mapping[str, Any] | None = None,
+        parser: ToolCallParser | str | None = None,
+        reasoning: ReasoningFormat | str | None = None,
+        on_rewrite: OnRewrite = "fork",
     ) -> None:
         if not (max_batch >= 1 and max_tokens >= 1):
             raise UsageError(
@@ -62,6 +67,9 @@ class TransformersModel(TokenModel):
             seed=seed,
             max_tokens=max_tokens,
             template=template,
+            parser=parser,
+            reasoning=reasoning,
+            on_rewrite=on_rewrite,
         )
         self.module = (module if device is None else module.to(device)).eval()
         self._lora = LoraLayers(self.module, name)

@@ -63,6 +63,8 @@ class Usage:
     completion_tokens: int = 0
     usd: float | None = None
     calls: int = 1
+    cached_tokens: int = 0
+    """Those of the prompt that the provider had read before, which mostly cost less."""
 
     def __add__(self, other: Usage) -> Usage:
         known = [usd for usd in (self.usd, other.usd) if usd is not None]
@@ -71,6 +73,7 @@ class Usage:
             self.completion_tokens + other.completion_tokens,
             sum(known) if known else None,
             self.calls + other.calls,
+            self.cached_tokens + other.cached_tokens,
         )
 
 
@@ -101,6 +104,14 @@ class TokenSpan:
     """Policy version that sampled: 0 before the first update."""
     temperature: float = 1.0
     support: list[list[int] | None] | None = None
+    top_p: float = 1.0
+    """The nucleus that was asked for; below 1, `support` says what it left of each choice."""
+    adapter: str = ""
+    """Name of the adapter that sampled; empty for the base model."""
+    rewrite: str = ""
+    """What the chat template changed in earlier turns, so that its text no longer continues the
+    sequence; empty if it does. With `start` 0 a new sequence began here, else the old one goes on.
+    """
 
 
 @dataclass(slots=True)

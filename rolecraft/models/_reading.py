@@ -1,0 +1,149 @@
+"""From sampled tokens to an answer: text, reasoning, calls of tools.
+
+Which reader reads an answer depends on what was asked: with tools on offer, the parser of the
+model's format of calls, which reads reasoning as well; else the reasoning alone, so that a call
+that nobody offered is text. A model of unknown format is not read at all: its text is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rolecraft.errors import UsageError
+from rolecraft.messages import ToolCall
+from rolecraft.models.base import RESET, Tool
+from rolecraft.models.reasoning import ReasoningFormat, format_of, get_format, starts_in_reasoning
+from rolecraft.models.reasoning.split import reader_of
+from rolecraft.models.tool_calls import (
+    ContentPiece,
+    ParsedOutput,
+    TakenBack,
+    ToolCallParser,
+    choose_format,
+    get_parser,
+    parser_names,
+)
+
+NO_REASONING = "none"
+"""Names that nothing of an answer is reasoning."""
+
+
+class AnswerReader:
+    """Reads the answers of one model. `parser` and `reasoning` as in `TokenModel`."""
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        ends: frozenset[int],
+        *,
+        name: str,
+        template: str,
+        parser: ToolCallParser | str | None,
+        reasoning: ReasoningFormat | str | None,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._ends = ends
+        self._name = name
+        self._template = template
+        self._parser = get_parser(parser) if isinstance(parser, str) else parser
+        self._form = _form_of(reasoning, name, template)
+        self._plain = reader_of(self._form) if self._form is not None else None
+        # Never text: the tokens around a conversation.
+        outer = {tokenizer.bos_token_id, tokenizer.pad_token_id, tokenizer.eos_token_id}
+        self._outer = {token for token in outer if token is not None}
+
+    @property
+    def parser(self) -> ToolCallParser:
+        """The parser of calls. Raises `UsageError` if there is none and none can be guessed."""
+        if self._parser is None:
+            self._parser = _guessed(self._name, self._template)
+        return self._parser
+
+    def reader(self, tools: Sequence[Tool]) -> ToolCallParser | None:
+        return self.parser if tools else self._plain
+
+    def decode(self, ids: Sequence[int], reader: ToolCallParser | None = None) -> str:
+        """The text of sampled tokens.
+
+        Special tokens are left out; for a `reader`, which needs those of its format, only the
+        tokens around a conversation are.
+        """
+        if reader is not None:
+            kinds = reader.grammar.kinds
+            ids = [
+                token
+                for token in ids
+                if not (token in self._ends or token in self._outer) or self._text(token) in kinds
+            ]
+        text: str = self._tokenizer.decode(
+            ids, skip_special_tokens=reader is None, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def read(
+        self, text: str, tools: Sequence[Tool], prompt: str, *, first_call: int = 0
+    ) -> ParsedOutput:
+        """Take an answer to `prompt` apart. Calls without an id get one, from `first_call` on."""
+        reader = self.reader(tools)
+        if reader is None:
+            return ParsedOutput(text)
+        inside = starts_in_reasoning(prompt, reader.grammar.reasoning)
+        output = reader.parse(text, tools or None, inside)
+        # A call of a tool that was not offered is a call all the same: whoever runs the tools
+        # tells the model that there is none of that name.
+        unknown = [
+            found.call
+            for found in output.diagnostics
+            if found.kind == "unknown tool" and found.call is not None
+        ]
+        output.tool_calls = [*output.tool_calls, *unknown]
+        _give_ids(output.tool_calls, first_call)
+        return output
+
+    def listener(
+        self, tools: Sequence[Tool], prompt: str, say: Callable[[str], None]
+    ) -> Callable[[str], None]:
+        """Takes an answer in pieces, and says what of it is text."""
+        reader = self.reader(tools)
+        if reader is None:
+            return say
+        stream = reader.stream(tools or None, starts_in_reasoning(prompt, reader.grammar.reasoning))
+
+        def feed(piece: str) -> None:
+            for part in stream.feed(piece):
+                if isinstance(part, ContentPiece):
+                    say(part.text)
+                elif isinstance(part, TakenBack):
+                    say(RESET)
+
+        return feed
+
+    def _text(self, token: int) -> str:
+        return str(self._tokenizer.convert_ids_to_tokens(token))
+
+
+def _give_ids(calls: Sequence[ToolCall], first: int) -> None:
+    """Nine letters and digits, the one form that every template takes; Mistral's demands it."""
+    for number, call in enumerate(calls, first):
+        call.id = call.id or f"call{number:05d}"
+
+
+def _form_of(
+    reasoning: ReasoningFormat | str | None, name: str, template: str
+) -> ReasoningFormat | None:
+    if reasoning == NO_REASONING:
+        return None
+    if reasoning is None:
+        return format_of(name, template)
+    return get_format(reasoning) if isinstance(reasoning, str) else reasoning
+
+
+def _guessed(name: str, template: str) -> ToolCallParser:
+    choice = choose_format(name, template)
+    if choice.format is None:
+        raise UsageError(
+            f"`{name}` is offered tools, and how it writes calls is unknown: {choice.why}. Name "
+            f"the format with `parser=`; one of {', '.join(parser_names())}."
+        )
+    return get_parser(choice.format)
