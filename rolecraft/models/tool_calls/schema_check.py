@@ -45,7 +45,7 @@ def _check(tool: str, root: Any) -> None:
             continue
         if not isinstance(schema, dict):
             wanted = "a dict or a bool" if place else "a dict"
-            raise _bad(tool, place, f"wants {wanted}, got {schema!r}")
+            raise _bad(tool, place, f"must be {wanted}, got {schema!r}")
         if id(schema) in seen:
             continue
         seen.add(id(schema))
@@ -53,12 +53,12 @@ def _check(tool: str, root: Any) -> None:
         for word in _MAPS:
             inner = schema.get(word, {})
             if not isinstance(inner, dict):
-                raise _bad(tool, f"{place}/{word}", f"wants a dict of schemas, got {inner!r}")
+                raise _bad(tool, f"{place}/{word}", f"must be a dict of schemas, got {inner!r}")
             waiting.extend((f"{place}/{word}/{key}", one) for key, one in inner.items())
         for word in _LISTS:
             inner = schema.get(word, ())
             if not isinstance(inner, (list, tuple)):
-                raise _bad(tool, f"{place}/{word}", f"wants a list of schemas, got {inner!r}")
+                raise _bad(tool, f"{place}/{word}", f"must be a list of schemas, got {inner!r}")
             waiting.extend((f"{place}/{word}/{at}", one) for at, one in enumerate(inner))
         for word in _SINGLE:
             if word in schema:
@@ -72,12 +72,12 @@ def _check_words(tool: str, place: str, schema: dict[str, Any], root: Schema) ->
     said = schema.get("type", "")
     names = said if isinstance(said, (list, tuple)) else [said]
     if not all(isinstance(name, str) for name in names):
-        raise _bad(tool, f"{place}/type", f"wants a type's name, or a list of them, got {said!r}")
+        raise _bad(tool, f"{place}/type", f"must be a type's name, or a list of them, got {said!r}")
     if not isinstance(schema.get("enum", []), (list, tuple)):
-        raise _bad(tool, f"{place}/enum", f"wants a list of values, got {schema['enum']!r}")
+        raise _bad(tool, f"{place}/enum", f"must be a list of values, got {schema['enum']!r}")
     ref = schema.get("$ref", "")
     if not isinstance(ref, str):
-        raise _bad(tool, f"{place}/$ref", f"wants a str such as '#/$defs/Point', got {ref!r}")
+        raise _bad(tool, f"{place}/$ref", f"must be a str such as '#/$defs/Point', got {ref!r}")
     if ref.startswith("#") and pointed_at(ref, root) is None:
         raise _bad(tool, f"{place}/$ref", f"points at nothing in this schema: {ref!r}")
 
