@@ -45,9 +45,10 @@ def _by_name(model: str) -> Choice:
         return Choice(None, "there is no chat template with calls in it, and no name")
     # The folder that a model stands in may have the name of another one.
     name = re.sub(r"[\s_]+", "-", re.split(r"[/\\]", model.rstrip("/\\"))[-1].lower())
-    if other := _OTHERS.search(name):
-        return Choice(None, f"its name {model!r} has `{other[0]}`: such models write no calls")
-    found = {form: said[0] for form, pattern in _NAMES if (said := pattern.search(name))}
+    if untaught := _OTHERS.search(name):
+        return Choice(None, f"its name {model!r} has `{untaught[0]}`: such models write no calls")
+    matches = {form: pattern.search(name) for form, pattern in _NAMES}
+    found = {form: match[0] for form, match in matches.items() if match}
     for tuned in _TUNED:  # of one family, and named after what it was made from as well
         if tuned in found:
             found = {tuned: found[tuned]}

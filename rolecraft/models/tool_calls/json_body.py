@@ -122,7 +122,8 @@ def _close(source: Source, ends: Ends) -> Reading[None]:
     if marker in ends.closes:
         text = "".join(parts)
         if ends.unfenced(text):
-            source.diagnose("text in a call", text, "it stands after the arguments")
+            why = "it stands after the arguments"
+            source.diagnose("text in a call", text, why, after=len(marker or ""))
         return
     # There is no end: what follows is no part of the call.
     text = "".join(parts)

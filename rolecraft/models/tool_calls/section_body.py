@@ -72,9 +72,8 @@ class SectionBody:
             marker = yield from source.until(self.between, parts)
             text = "".join(parts)
             if text and (rest := _without_ends(text)):
-                source.at -= len(marker or "")
-                source.diagnose("text after calls", text, f"{rest[:40]!r} is no call")
-                source.at += len(marker or "")
+                why, after = f"{rest[:40]!r} is no call", len(marker or "")
+                source.diagnose("text after calls", text, why, after=after)
 
     def _call(self, source: Source, opened: str) -> Reading[None]:
         parts = [opened]
@@ -117,6 +116,7 @@ class SectionBody:
                 raw += marker
             else:
                 source.unread(marker)
+                marker = ""
             self._taking(header)(source, value, raw, repairs)
         except Unreadable as failure:
             self._no_call(source, raw, marker, str(failure), header)
@@ -153,10 +153,10 @@ class SectionBody:
             name, call_id, _ = header or Header("")
             source.cut(raw, name=name, call_id=call_id, content=False)
             return
-        if marker == self.call_closes and not raw.endswith(marker):
-            raw += marker
-        elif marker != self.call_closes:
+        if marker != self.call_closes:
             source.unread(marker)
+        elif not raw.endswith(marker):
+            raw += marker
         source.malformed(raw, why, content=False)
 
 

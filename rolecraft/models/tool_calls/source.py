@@ -195,7 +195,9 @@ class Source:
         """All content so far is reasoning."""
         self.reasoning.extend([*self.content, *self.held])
         self.content.clear()
-        self.pieces = [TakenBack()]
+        self.pieces.append(TakenBack())
+        if held := "".join(self.held):
+            self.pieces.append(ReasoningPiece(held))
         self.framed()
 
     def framed(self) -> None:
@@ -238,8 +240,14 @@ class Source:
         self.calls.append(call)
 
     def diagnose(
-        self, kind: DiagnosticKind, text: str, why: str, *, call: ToolCall | None = None
+        self,
+        kind: DiagnosticKind,
+        text: str,
+        why: str,
+        *,
+        after: int = 0,
+        call: ToolCall | None = None,
     ) -> None:
-        """Note something about `text`, which was read last."""
-        at = max(0, self.position - len(text))
+        """Note something about `text`, after which `after` characters were read."""
+        at = max(0, self.position - after - len(text))
         self.diagnostics.append(Diagnostic(kind, text, at, why, call))

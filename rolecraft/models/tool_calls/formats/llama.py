@@ -33,6 +33,8 @@ from rolecraft.models.tool_calls.source import Reading, Source
 TAG = "<|python_tag|>"
 _STARTS = r"""[{](?=\s*(?:["']|\Z))|\[(?=\s*(?:\{|\Z))"""
 """A bracket that may begin a call: what follows it shows at once where it does not."""
+_FITS = {"{": "\"'", "[": "{"}
+"""What may follow the brackets in a call."""
 _BEGUN = re.compile(
     r"""[\[{\s]*(?:["']type["']\s*:\s*["']function["']\s*,\s*)?["'](?:name|function)["']\s*:"""
 )
@@ -45,20 +47,22 @@ class BareJSON:
 
     def read(self, source: Source, opened: str) -> Reading[None]:
         tag = ""
-        if opened == TAG:
-            tag = TAG + (yield from source.blanks())
+        if opened in _FITS:
+            at = source.position - 1
+            space = yield from source.blanks()
+            fits = source.text[source.at : source.at + 1] in _FITS[opened]
+            if not fits or at in source.barren:
+                source.say(opened + space)
+                return
+            source.unread(opened + space)
+        else:
+            tag = opened + (yield from source.blanks())
             if source.at == len(source.text):
                 source.cut(tag)
                 return
-            if source.text[source.at] not in "{[":
+            if source.text[source.at] not in _FITS:
                 source.say(tag)  # code for an interpreter
                 return
-        else:
-            source.unread(opened)
-        if source.position in source.barren:
-            source.say(source.text[source.at])
-            source.at += 1
-            return
         span = yield from json_span(source)
         if span.state == "whole":
             if self._give(source, span, tag):

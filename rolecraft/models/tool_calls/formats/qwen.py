@@ -42,7 +42,7 @@ class _Legacy:
             marker = yield from source.until(_FLOWERS, parts)
             if marker is not None:
                 source.unread(marker)
-            if text := "".join(parts).strip():
+            if (text := "".join(parts)).strip():
                 source.diagnose("text after calls", text, "a model can't know the result")
             return
         raw += yield from source.blanks()
