@@ -249,9 +249,7 @@ def asker_of(
     if model is None:
         return None
     from rolecraft.failure_taxonomy.judging.asking import Asker
-    from rolecraft.failure_taxonomy.judging.cache import AnswerCache
-    from rolecraft.failure_taxonomy.judging.pacing import Pace
-    from rolecraft.models import Budget, Limits, Sampling
+    from rolecraft.models import Budget, Limits, PromptCache, RateLimiter, Sampling
 
     limited = any(limit is not None for limit in (usd, calls, tokens))
     limits = Limits(usd=usd, calls=calls, tokens=tokens)
@@ -259,8 +257,8 @@ def asker_of(
         model,
         sampling=None if max_tokens is None else Sampling(max_tokens=max_tokens),
         budget=Budget(limits, name="the judge") if limited else None,
-        cache=None if cache is None else AnswerCache(cache),
-        pace=Pace(concurrency),
+        cache=None if cache is None else PromptCache(cache),
+        pace=RateLimiter(start=concurrency, most=concurrency),
     )
 
 

@@ -17,9 +17,13 @@ from rolecraft.models.limits import Crossing, Decision, HandOver, Limits, MoreRo
 from rolecraft.models.switch import allow_real_models, forbid_real_models
 
 if TYPE_CHECKING:
+    from rolecraft.models.cached_model import CachedModel
+    from rolecraft.models.fallback import FallbackModel
     from rolecraft.models.human import HumanModel, Question
     from rolecraft.models.litellm_model import LiteLLMModel
     from rolecraft.models.phases import Phases
+    from rolecraft.models.prompt_cache import PromptCache
+    from rolecraft.models.rate_limiter import RateLimiter
     from rolecraft.models.resolve import resolve_model
     from rolecraft.models.retries import Retries
     from rolecraft.models.token_model import Sampled, TokenModel, TokenRequest
@@ -28,9 +32,11 @@ if TYPE_CHECKING:
 __all__ = [
     "RESET",
     "Budget",
+    "CachedModel",
     "Completion",
     "Crossing",
     "Decision",
+    "FallbackModel",
     "FinishReason",
     "FunctionModel",
     "HandOver",
@@ -41,7 +47,9 @@ __all__ = [
     "ModelCall",
     "MoreRoom",
     "Phases",
+    "PromptCache",
     "Question",
+    "RateLimiter",
     "Retries",
     "Sampled",
     "Sampling",
@@ -59,10 +67,14 @@ __all__ = [
 
 # Modules that are imported when one of their names is first used.
 _LAZY = {
+    "CachedModel": "cached_model",
+    "FallbackModel": "fallback",
     "HumanModel": "human",
     "LiteLLMModel": "litellm_model",
     "Phases": "phases",
+    "PromptCache": "prompt_cache",
     "Question": "human",
+    "RateLimiter": "rate_limiter",
     "Retries": "retries",
     "Sampled": "token_model",
     "TokenModel": "token_model",

@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from rolecraft.models import _litellm
+from rolecraft.models.rate_limiter import OVERLOADED
 from rolecraft.trajectories.events import Usage
 
 FailureKind = Literal[
@@ -32,8 +33,6 @@ FailureKind = Literal[
 ]
 PASSING = frozenset({"rate_limit", "timeout", "connection", "server", "malformed"})
 """The kinds that the next attempt may not meet."""
-OVERLOADED = frozenset({429, 503, 529})
-"""HTTP statuses with which servers say that they have too much to do."""
 
 _NAMES = {
     "rate_limit": "rate limit",

@@ -203,10 +203,12 @@ def _finish(choice: Any) -> FinishReason:
 def _usage(response: Any) -> Usage:
     usage = getattr(response, "usage", None)
     hidden = getattr(response, "_hidden_params", None) or {}
+    details = getattr(usage, "prompt_tokens_details", None)
     return Usage(
         getattr(usage, "prompt_tokens", None) or 0,
         getattr(usage, "completion_tokens", None) or 0,
         hidden.get("response_cost"),
+        cached_tokens=getattr(details, "cached_tokens", None) or 0,
     )
 
 

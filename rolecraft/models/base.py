@@ -78,6 +78,12 @@ class Completion:
 
     `model` names who gave it: it goes back unchanged, and to nobody else.
     """
+    model: str = ""
+    """Who answered, where the session's model asks one of several."""
+    passed_over: list[dict[str, Any]] = field(default_factory=list)
+    """Models that were asked before and did not answer: `model`, `error`, `attempts`, `usage`."""
+    kept: Usage | None = None
+    """Of an answer from a prompt cache: what it cost when it was given. `usage` is nothing."""
 
 
 class Model(ABC):
@@ -90,6 +96,8 @@ class Model(ABC):
     """True where a person answers: typed questions are then put in words, field by field."""
     estimates_hold: bool = True
     """False if a call may cost more than estimated: a budget then lets in one call at a time."""
+    remembers: bool = False
+    """True if `recall` may have an answer, which costs nothing and is in no budget."""
 
     def session(self, role: str = "", *, system: str = "", seed: int = 0) -> Session:
         """A new conversation. `seed` makes sampling repeatable where the model supports it."""
@@ -100,6 +108,12 @@ class Model(ABC):
         self, session: Session, tools: Sequence[Tool], sampling: Sampling
     ) -> Completion:
         """Answer the conversation in `session.messages`."""
+
+    async def recall(
+        self, session: Session, tools: Sequence[Tool], sampling: Sampling
+    ) -> Completion | None:
+        """An answer that was given before. Asked for only where the model `remembers`."""
+        return None
 
     async def prepare(self) -> None:  # noqa: B027 (most models have nothing to load)
         """Load what answering needs (libraries, tables) without blocking the event loop.
@@ -259,6 +273,8 @@ class Session:
     async def _one_call(self, tools: Sequence[Tool], sampling: Sampling) -> Completion:
         model, budget = self.model, self.budget
         await model.prepare()
+        if model.remembers and (known := await model.recall(self, tools, sampling)) is not None:
+            return known
         if budget is None:
             return await model._complete(self, tools, sampling)
         usd = model.estimate_usd(self, sampling, tools) if budget.limits_usd else 0.0

@@ -34,6 +34,9 @@ from weakref import WeakKeyDictionary
 
 from rolecraft.errors import UsageError
 
+OVERLOADED = frozenset({429, 503, 529})
+"""HTTP statuses with which servers say that they have too much to do."""
+
 GENTLE = 0.85
 """What a congestion leaves of the limit where the one before is over."""
 HARSH = 0.5

@@ -10,8 +10,11 @@ from rolecraft.models.base import Model
 HUMAN = "human"
 """Names the person at the terminal."""
 
+BETWEEN = "|"
+"""Between the names of models of which the next is asked when one is not available."""
+
 _LOCAL = "transformers:"
-_API = re.compile(r"[A-Za-z][\w-]*/\S+")
+API_NAME = re.compile(r"[A-Za-z][\w-]*/\S+")
 
 ACCEPTED = (
     "a `Model` object",
@@ -19,6 +22,7 @@ ACCEPTED = (
     "'transformers:PATH' for a model that runs in this process: a folder, or a name on the "
     "Hugging Face hub",
     "'human' for the person at the terminal",
+    "'FIRST | SECOND' for a model behind an API and the one to ask when it is not available",
 )
 """The forms that `resolve_model` takes, in words."""
 
@@ -38,9 +42,10 @@ def resolve_model(spec: Model | str) -> Model:
     """The model that `spec` means; a `Model` is returned as it is.
 
     `'provider/name'` makes a `LiteLLMModel` and asks nobody yet: whether the provider exists shows
-    at the first call. `'transformers:PATH'` loads the model now, which takes its time. `'human'`
-    is the person at the terminal. Each call makes a new model; whoever wants to share one keeps
-    it. Raises `UsageError` for anything else, and what the loading of a local model raises.
+    at the first call. `'first | second'` makes a `FallbackModel` of both. `'transformers:PATH'`
+    loads the model now, which takes its time. `'human'` is the person at the terminal. Each call
+    makes a new model; whoever wants to share one keeps it. Raises `UsageError` for anything else,
+    and what the loading of a local model raises.
     """
     if isinstance(spec, Model):
         return spec
@@ -53,7 +58,11 @@ def resolve_model(spec: Model | str) -> Model:
             from rolecraft.models.transformers_model import TransformersModel
 
             return TransformersModel.load(spec.removeprefix(_LOCAL))
-        if _API.fullmatch(spec):
+        if BETWEEN in spec:
+            from rolecraft.models.fallback import FallbackModel
+
+            return FallbackModel([each.strip() for each in spec.split(BETWEEN)])
+        if API_NAME.fullmatch(spec):
             from rolecraft.models.litellm_model import LiteLLMModel
 
             return LiteLLMModel(spec)

@@ -14,7 +14,7 @@ from rolecraft.models.base import DEFAULT_SAMPLING, Completion, Model, Sampling
 from rolecraft.models.resolve import HUMAN, resolve_model
 from rolecraft.roles import crossing
 from rolecraft.trajectories.beginnings import among
-from rolecraft.trajectories.codec import encode_line
+from rolecraft.trajectories.codec import encode_line, usage_members
 from rolecraft.trajectories.events import Event, Usage
 
 if TYPE_CHECKING:
@@ -156,6 +156,8 @@ def _completion(session: Session, past: RecordedCall) -> Completion:
         tokens=event.tokens,
         attempts=data.get("attempts", 1),
         provider_fields=deepcopy(data.get("provider_fields", {})),
+        passed_over=deepcopy(data.get("passed_over", [])),
+        kept=Usage(**data["kept"]) if "kept" in data else None,
     )
 
 
@@ -192,7 +194,7 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
     """Write the events of one model call."""
     data = {
         "session": session.id,
-        "model": session.given_by or session.model.name,
+        "model": session.given_by or answer.model or session.model.name,
         **_said_to_model(call.messages),
         "finish_reason": answer.finish_reason,
     }
@@ -218,6 +220,10 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
         ]
     if answer.provider_fields:
         data["provider_fields"] = deepcopy(answer.provider_fields)
+    if answer.passed_over:
+        data["passed_over"] = deepcopy(answer.passed_over)
+    if answer.kept is not None:
+        data["kept"] = usage_members(answer.kept)
     event = Event("model_call", role.name, answer.text, data=data, cause=role._cause())
     event.usage, event.tokens = answer.usage, answer.tokens
     place = session.place or role._log_now().place()

@@ -63,17 +63,24 @@ def event_members(event: Event) -> dict[str, Any]:
     if event.data:
         record["data"] = event.data
     if event.usage is not None:
-        usage = event.usage
-        record["usage"] = {  # `_shallow` of the part that most events with a part have
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "usd": usage.usd,
-            "calls": usage.calls,
-        }
+        record["usage"] = usage_members(event.usage)
     if event.artifact is not None:
         record["artifact"] = _shallow(event.artifact)
     if event.tokens is not None:
         record["tokens"] = _shallow(event.tokens)
+    return record
+
+
+def usage_members(usage: Usage) -> dict[str, Any]:
+    """The members of a usage in an event's line; `cached_tokens` only where there are some."""
+    record: dict[str, Any] = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "usd": usage.usd,
+        "calls": usage.calls,
+    }
+    if usage.cached_tokens:
+        record["cached_tokens"] = usage.cached_tokens
     return record
 
 
@@ -107,7 +114,11 @@ def decode_event(record: dict[str, Any]) -> Event:
             raise ValueError(f"`{key}` is {value!r}, expected an object with {_names(part)}")
     event: Event = _checked(Event, record)
     usage = event.usage
-    counts = (usage.prompt_tokens, usage.completion_tokens, usage.calls) if usage else ()
+    counts = (
+        (usage.prompt_tokens, usage.completion_tokens, usage.calls, usage.cached_tokens)
+        if usage
+        else ()
+    )
     if any(not 0 <= count <= _LARGEST for count in (event.time, *counts)):
         raise ValueError(
             f"`time` is {event.time}, `usage` {usage}: no number below 0 or above 2^53"

@@ -234,7 +234,8 @@ def _starts_like(recorded: Event, now: Event) -> bool:
 
 def _minus(usage: Usage) -> Usage:
     usd = None if usage.usd is None else -usage.usd
-    return Usage(-usage.prompt_tokens, -usage.completion_tokens, usd, -usage.calls)
+    counts = (-usage.calls, -usage.cached_tokens)
+    return Usage(-usage.prompt_tokens, -usage.completion_tokens, usd, *counts)
 
 
 def _line(event: Event) -> str:

@@ -9,10 +9,10 @@ import pytest
 
 from rolecraft.errors import ModelUnavailable
 from rolecraft.failure_taxonomy.judging.asking import Asker, tallied
-from rolecraft.failure_taxonomy.judging.cache import AnswerCache, CacheError, question
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models import Completion, FunctionModel, Limits, LiteLLMModel, Sampling, Tool
 from rolecraft.models.budget import Budget
+from rolecraft.models.prompt_cache import CacheError, PromptCache, question
 from rolecraft.trajectories import Usage
 
 ANSWER = Completion(
@@ -27,7 +27,7 @@ ANSWER = Completion(
 
 @pytest.fixture
 def cache(tmp_path):
-    return AnswerCache(tmp_path / "answers")
+    return PromptCache(tmp_path / "answers")
 
 
 async def test_an_answer_comes_back_whole(cache):
@@ -50,7 +50,7 @@ async def test_what_is_no_whole_answer_is_asked_for_again(cache, logged):
 async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "answers").write_text("a file")
     with pytest.raises(CacheError, match="answers"):
-        AnswerCache(tmp_path / "answers").put("ab12", "some-model", ANSWER)
+        PromptCache(tmp_path / "answers").put("ab12", "some-model", ANSWER)
 
 
 def test_whatever_a_question_is_made_of_makes_another_question():
@@ -146,7 +146,7 @@ async def test_the_same_question_at_the_same_time_is_asked_once(cache):
     come.set()
     assert {task.text for task in await asyncio.gather(*asked, other)} == {"yes"}
     assert len(calls) == 2
-    assert not asker._asking
+    assert not asker._asked._asking
 
 
 async def test_one_who_waited_asks_when_the_first_one_fails(cache):

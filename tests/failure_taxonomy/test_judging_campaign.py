@@ -19,14 +19,12 @@ from rolecraft.errors import (
 from rolecraft.failure_taxonomy import Judge
 from rolecraft.failure_taxonomy.judging import labels_file
 from rolecraft.failure_taxonomy.judging.asking import Asker
-from rolecraft.failure_taxonomy.judging.cache import AnswerCache
 from rolecraft.failure_taxonomy.judging.campaign import GIVE_UP, TRIES, Campaign
 from rolecraft.failure_taxonomy.judging.estimate import estimate
 from rolecraft.failure_taxonomy.judging.labels_file import LabelsError
-from rolecraft.failure_taxonomy.judging.pacing import Pace
 from rolecraft.failure_taxonomy.labels import read_labels
 from rolecraft.failure_taxonomy.report import Report
-from rolecraft.models import Completion, FunctionModel, Limits
+from rolecraft.models import Completion, FunctionModel, Limits, PromptCache, RateLimiter
 from rolecraft.models.budget import Budget
 from rolecraft.trajectories import Event, Trajectory, Usage
 from rolecraft.trajectories.append_file import lock
@@ -67,8 +65,12 @@ def judged(says, before=None, **settings):
 
 
 def judge_of(model, tmp_path, *, cached=True, budget=None, **settings):
-    cache = AnswerCache(tmp_path / "answers") if cached else None
-    return Judge(model, asker=Asker(model, cache=cache, budget=budget, pace=Pace(4)), **settings)
+    cache = PromptCache(tmp_path / "answers") if cached else None
+    return Judge(
+        model,
+        asker=Asker(model, cache=cache, budget=budget, pace=RateLimiter(start=4, most=4)),
+        **settings,
+    )
 
 
 async def all_of(campaign):
@@ -284,7 +286,7 @@ async def test_at_a_limit_calls_under_way_are_kept_and_the_rest_is_left(runs, sa
     assert len(results) == len(read_labels(out)) == 2
     assert campaign.skipped == 3
     assert "2 model calls" in campaign.stopped
-    assert len(AnswerCache(tmp_path / "answers")) == 2
+    assert len(PromptCache(tmp_path / "answers")) == 2
     budget = Budget(Limits(calls=3))
     again = Campaign(folder, judge=judge_of(model, tmp_path, budget=budget), out=out)
     assert names(await all_of(again)) == ALL
@@ -324,7 +326,7 @@ async def test_at_a_limit_the_other_samples_of_a_trace_are_kept_too(runs, says, 
     campaign = Campaign(runs(1), judge=judge)
     assert await all_of(campaign) == []
     assert campaign.skipped == 1
-    assert len(AnswerCache(tmp_path / "answers")) == 2
+    assert len(PromptCache(tmp_path / "answers")) == 2
     assert campaign.tally.asked == 2
 
 

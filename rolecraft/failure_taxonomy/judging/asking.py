@@ -9,20 +9,20 @@ cache.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TypeAlias
 
 from rolecraft.errors import BadModelResponse, ModelError, ModelUnavailable
-from rolecraft.failure_taxonomy.judging.cache import AnswerCache, question
-from rolecraft.failure_taxonomy.judging.pacing import OVERLOADED, Pace
 from rolecraft.failure_taxonomy.judging.tally import Tally
 from rolecraft.messages import Message
-from rolecraft.models.base import Call, Completion, Model, Sampling, Session, Tool
+from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
 from rolecraft.models.budget import Budget
+from rolecraft.models.cached_model import CachedModel
+from rolecraft.models.prompt_cache import PromptCache
+from rolecraft.models.rate_limiter import OVERLOADED, RateLimiter
 from rolecraft.trajectories.events import Usage
 
 Again: TypeAlias = Callable[[ModelError, int], bool]
@@ -61,8 +61,8 @@ class Asker:
     """Opens a judge's conversations with `model`.
 
     With a `cache`, an answer that is in it is taken from there and counts against no budget.
-    `pace` bounds the calls under way and slows down when the server is overloaded; share one among
-    all who ask the same server.
+    `pace` bounds the calls under way; share one among all who ask the same server. How fast the
+    attempts of calls follow one another is the model's own business.
     """
 
     def __init__(
@@ -71,23 +71,22 @@ class Asker:
         *,
         sampling: Sampling | None = None,
         budget: Budget | None = None,
-        cache: AnswerCache | None = None,
-        pace: Pace | None = None,
+        cache: PromptCache | None = None,
+        pace: RateLimiter | None = None,
     ) -> None:
         self.model = model
         self.sampling = sampling
         self.budget = budget
         self.cache = cache
         self.pace = pace
-        self._asking: dict[str, tuple[asyncio.Lock, int]] = {}
-        """The questions that are being asked, and how many tasks wait for each answer."""
+        self._asked = model if cache is None else CachedModel(model, cache, repeats="same")
 
     def open(self, *, system: str, seed: int = 0, trace: str = "") -> Conversation:
         """A new conversation. `trace` is the id of the trajectory that it is about.
 
         Equal questions with different seeds are different samples, and are asked anew.
         """
-        session = self.model.session("judge", system=system, seed=seed)
+        session = self._asked.session("judge", system=system, seed=seed)
         if self.budget is not None:
             session.budget = self.budget
         return Conversation(session, self)
@@ -96,42 +95,7 @@ class Asker:
         self, session: Session, messages: Sequence[Message], tools: Sequence[Tool]
     ) -> Completion:
         """The next answer in a conversation."""
-        if self.cache is None:
-            return await self._of_model(session, messages, tools)
-        name = question(
-            self.model,
-            [*session.messages, *messages],
-            tools=tools,
-            sampling=self.sampling,
-            seed=session.seed,
-        )
-        async with self._once(name):
-            known = await asyncio.to_thread(self.cache.get, name)
-            if known is not None:
-                return await self._of_cache(session, messages, tools, known)
-            answer = await self._of_model(session, messages, tools)
-            await asyncio.to_thread(self.cache.put, name, self.model.name, answer)
-            return answer
-
-    async def _of_cache(
-        self,
-        session: Session,
-        messages: Sequence[Message],
-        tools: Sequence[Tool],
-        known: Completion,
-    ) -> Completion:
-        def given(session: Session, call: Call) -> Completion:
-            return replace(known, usage=Usage(calls=0, usd=0.0))  # paid before
-
-        session.on_ask = given
-        try:
-            await session.generate(messages, tools=tools, sampling=self.sampling)
-        finally:
-            session.on_ask = None
-        for tally in _counted.get():
-            tally.reused += 1
-            tally.saved = tally.saved + known.usage
-        return known
+        return await self._of_model(session, messages, tools)
 
     async def _of_model(
         self, session: Session, messages: Sequence[Message], tools: Sequence[Tool]
@@ -156,6 +120,11 @@ class Asker:
                 tally.failed += 1
                 tally.usage = tally.usage + (error.usage or Usage(calls=0))
             raise
+        if answer.kept is not None:
+            for tally in _counted.get():
+                tally.reused += 1
+                tally.saved = tally.saved + answer.kept
+            return replace(answer, usage=answer.kept, kept=None)
         for tally in _counted.get():
             tally.asked += 1
             tally.retries += max(answer.attempts - 1, 0)
@@ -168,36 +137,13 @@ class Asker:
     ) -> Completion:
         if self.pace is None:
             return await session.generate(messages, tools=tools, sampling=self.sampling)
-        pace = self.pace
-        async with pace.turn() as turn:
-            session.on_retry = lambda session, failure, wait: (
-                pace.overloaded(turn, failure.retry_after)
-                if failure.status in OVERLOADED or failure.retry_after
-                else None
-            )
+        async with self.pace.turn() as turn:
             try:
-                answer = await session.generate(messages, tools=tools, sampling=self.sampling)
+                return await session.generate(messages, tools=tools, sampling=self.sampling)
             except ModelError as error:
                 if error.status in OVERLOADED:
-                    pace.overloaded(turn)
+                    turn.refused()
                 raise
-            finally:
-                session.on_retry = None
-            pace.went_well()
-            return answer
-
-    @asynccontextmanager
-    async def _once(self, name: str) -> AsyncIterator[None]:
-        """While it is open, nobody else asks the question."""
-        lock, users = self._asking.get(name, (asyncio.Lock(), 0))
-        self._asking[name] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._asking.pop(name)
-            if users > 1:
-                self._asking[name] = lock, users - 1
 
 
 class Conversation:

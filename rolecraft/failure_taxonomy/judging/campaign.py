@@ -61,7 +61,7 @@ class Labelling(ABC, Generic[L]):
     """Labels `traces` (as `annotate_many` takes them), and writes the labels to `out`.
 
     `asker` asks the model; None where none is asked. `concurrency` is how many traces are under
-    way; how many calls are is a matter of the asker's `Pace`. After `run`, the attributes say what
+    way; how many calls are is a matter of the asker's `pace`. After `run`, the attributes say what
     became of it.
     """
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from rolecraft.errors import TraceError
 from rolecraft.failure_taxonomy.annotate import annotate
 from rolecraft.failure_taxonomy.judging.asking import Asker
-from rolecraft.failure_taxonomy.judging.cache import question
 from rolecraft.failure_taxonomy.judging.campaign import Campaign
 from rolecraft.failure_taxonomy.judging.merging import is_global
 from rolecraft.failure_taxonomy.judging.tally import money
 from rolecraft.messages import Message
 from rolecraft.models.base import Completion, Sampling, Session, Tool
+from rolecraft.models.prompt_cache import question
 
 USUAL_ANSWER = 1200
 """Tokens of an answer about 14 modes: a diagnosis and 14 rows. A model's thoughts come on top."""

@@ -10,8 +10,9 @@ from rolecraft.failure_taxonomy import annotate
 from rolecraft.failure_taxonomy.attribution import STRATEGIES, Attributor
 from rolecraft.failure_taxonomy.attribution.case import Case
 from rolecraft.failure_taxonomy.formats import read_all
-from rolecraft.failure_taxonomy.judging import AnswerCache, Asker, Redaction
+from rolecraft.failure_taxonomy.judging import Asker, Redaction
 from rolecraft.failure_taxonomy.view import TraceView
+from rolecraft.models import PromptCache
 from rolecraft.trajectories import Event
 
 SIGN = "it is surely 12 and not 13"
@@ -63,7 +64,7 @@ async def test_secrets_are_taken_out_first_and_names_put_back(trace, strategy, r
 
 async def test_answers_are_kept_and_judge_and_blame_share_them(run, tmp_path, reader):
     model, trajectory = reader().model, run()
-    asker = Asker(model, cache=AnswerCache(tmp_path / "answers"))
+    asker = Asker(model, cache=PromptCache(tmp_path / "answers"))
     attributor = Attributor(model, asker=asker)
     first = await attributor.attribute(trajectory)
     again = await attributor.attribute(trajectory)

@@ -4,12 +4,13 @@ Invariant: an answer is found again for exactly the question that it was given t
 is made of (the model and its server, the whole conversation, tools, sampling, the number of the
 sample) is hashed into the file's name, so nothing in the folder can go stale. A file is written
 whole or not at all, so a killed process loses only the answers that were still under way, and
-several processes may share a folder.
+several processes may share a folder. A file that cannot be read is no answer, and is told.
 
 An answer of which nothing can be used is not kept: one that is empty, that the provider withheld or
 that was cut off at the token limit. Whoever asks again may be luckier.
 
-The files hold what the model said, which quotes the trace; the question itself is not kept.
+The files hold what the model said and its reasoning. What it was asked is kept as a hash only, and
+of keys nothing is kept, nor part of the hash.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import blake2b
@@ -26,11 +28,11 @@ from typing import Any
 from rolecraft._log import log
 from rolecraft.errors import RolecraftError
 from rolecraft.messages import Message, ToolCall
-from rolecraft.models.base import Completion, Model, Sampling, Tool
+from rolecraft.models.base import DEFAULT_SAMPLING, Completion, Model, Sampling, Tool
 from rolecraft.trajectories.events import Usage
 
 VERSION = 1
-"""Of the files. A change of the judge's prompt needs none: the prompt is part of the question."""
+"""Of the files. A prompt that changes needs none: the prompt is part of the question."""
 
 
 class CacheError(RolecraftError):
@@ -43,17 +45,23 @@ def question(
     *,
     tools: Sequence[Tool] = (),
     sampling: Sampling | None = None,
-    seed: int = 0,
+    seed: int | None = 0,
+    repetition: int = 0,
 ) -> str:
-    """The name of a question: equal for equal questions, different for all others."""
+    """The name of a question: equal for equal questions, different for all others.
+
+    `repetition` counts the samples that are taken of one question.
+    """
     asked = {
         "version": VERSION,
         "model": _identity(model),
         "messages": [_said(message) for message in messages],
         "tools": [asdict(tool) for tool in tools],
-        "sampling": None if sampling is None else asdict(sampling),
+        "sampling": asdict(sampling) if sampling and sampling != DEFAULT_SAMPLING else None,
         "seed": seed,
     }
+    if repetition:
+        asked["repetition"] = repetition
     text = json.dumps(asked, sort_keys=True, default=repr)  # in ASCII, lone surrogates too
     return blake2b(text.encode(), digest_size=20).hexdigest()
 
@@ -76,7 +84,7 @@ def worth_keeping(answer: Completion) -> bool:
     return whole and bool((answer.text or "").strip() or answer.tool_calls)
 
 
-class AnswerCache:
+class PromptCache:
     """The answers in a folder, which is made when the first one is kept."""
 
     def __init__(self, folder: Path | str) -> None:
@@ -109,6 +117,10 @@ class AnswerCache:
             "usage": asdict(answer.usage),
             "attempts": answer.attempts,
         }
+        if answer.provider_fields:
+            line["provider_fields"] = answer.provider_fields
+        if answer.model:
+            line["answered_by"] = answer.model
         temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,11 +141,32 @@ class AnswerCache:
     def __contains__(self, name: str) -> bool:
         return self.get(name) is not None
 
+    def clear(self, *, older_than: float = 0.0) -> int:
+        """Delete the answers that were kept at least `older_than` seconds ago; how many there were.
+
+        Raises `CacheError` if the disk refuses. Answers that another process keeps meanwhile stay.
+        """
+        until, deleted = time.time() - older_than, 0
+        # Also what a killed process had begun to write.
+        for path in (*self.folder.glob("??/*.json"), *self.folder.glob("??/.*.tmp")):
+            try:
+                if path.stat().st_mtime > until:
+                    continue
+                path.unlink()
+            except FileNotFoundError:
+                continue  # another process was quicker
+            except OSError as error:
+                raise CacheError(
+                    f"`{path}` cannot be deleted: {error.strerror or error}."
+                ) from error
+            deleted += path.suffix == ".json"
+        return deleted
+
     def _path(self, name: str) -> Path:
         return self.folder / name[:2] / f"{name}.json"
 
     def __repr__(self) -> str:
-        return f"AnswerCache({str(self.folder)!r})"
+        return f"PromptCache({str(self.folder)!r})"
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -156,4 +189,6 @@ def _read(line: dict[str, Any]) -> Completion:
         usage=Usage(**line["usage"]),
         finish_reason=line["finish_reason"],
         attempts=line["attempts"],
+        provider_fields=line.get("provider_fields", {}),
+        model=line.get("answered_by", ""),
     )
