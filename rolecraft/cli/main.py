@@ -29,11 +29,15 @@ from rolecraft.cli.new import new
 from rolecraft.cli.replay import replay
 from rolecraft.cli.report import report
 from rolecraft.cli.run import run
+from rolecraft.cli.serve import serve
 from rolecraft.cli.show import show
 from rolecraft.cli.train import train
 from rolecraft.errors import RolecraftError
 
-_READERS = ("annotate", "blame", "label", "labels", "agreement", "report", "compare", "show")
+_READERS = (
+    *("annotate", "blame", "label", "labels", "agreement", "report", "compare", "show"),
+    "serve",
+)
 """Commands that run no team of the user's."""
 
 
@@ -103,6 +107,7 @@ for command in (
     compare,
     experiment,
     show,
+    serve,
     train,
 ):
     app.command()(command)

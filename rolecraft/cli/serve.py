@@ -1,0 +1,260 @@
+"""`rolecraft serve`: a model and its role adapters behind an OpenAI-compatible address."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rolecraft.cli._exits import CommandLineError, ExitCode
+from rolecraft.cli._options import Debug
+from rolecraft.cli._output import Output
+
+if TYPE_CHECKING:
+    from rolecraft.models.token_model import TokenModel
+    from rolecraft.serving import ModelServer
+
+Engine = Literal["auto", "transformers", "vllm"]
+
+
+def serve(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder with a model and its tokenizer, or a name on the Hugging Face hub. "
+            "`transformers:MODEL` or `vllm:MODEL` chooses the engine too.",
+        ),
+    ],
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--adapter",
+            metavar="ROLE=PATH",
+            help="A LoRA adapter as peft saves it, served under the role's name. Can be given "
+            "several times.",
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 8000,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="What clients call the model; the folder's name by default."),
+    ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option("--engine", help="auto: vLLM where it is installed, else transformers."),
+    ] = "auto",
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--api-key-file",
+            metavar="FILE",
+            dir_okay=False,
+            help="API keys that are accepted, one a line.",
+        ),
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            "--api-key",
+            metavar="KEY",
+            envvar="ROLECRAFT_API_KEY",
+            help="One API key. On the command line every user of the machine can read it.",
+        ),
+    ] = None,
+    no_key: Annotated[
+        bool, typer.Option("--no-key", help="Let everybody who reaches the server use it.")
+    ] = False,
+    admin_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--admin-key-file",
+            metavar="FILE",
+            dir_okay=False,
+            help="Keys that may load and unload adapters while it serves.",
+        ),
+    ] = None,
+    tool_format: Annotated[
+        str | None,
+        typer.Option(
+            "--tool-format",
+            metavar="NAME",
+            help="How the model writes calls of tools; found by its name and template otherwise.",
+        ),
+    ] = None,
+    reasoning_format: Annotated[
+        str | None,
+        typer.Option(
+            "--reasoning-format", metavar="NAME", help="How it writes reasoning; the same."
+        ),
+    ] = None,
+    max_tokens: Annotated[
+        int,
+        typer.Option("--max-tokens", min=1, help="Of an answer whose request sets no limit."),
+    ] = 1024,
+    max_answers: Annotated[
+        int,
+        typer.Option("--max-answers", min=1, help="Answers under way or waiting; then 503."),
+    ] = 512,
+    grace: Annotated[
+        int,
+        typer.Option(
+            "--grace", min=1, help="Seconds that requests under way get when it is stopped."
+        ),
+    ] = 60,
+    debug: Debug = False,
+) -> None:
+    """Serve a model and its role adapters: OpenAI's API, on this machine."""
+    output = Output(json=False, makes=True)
+    adapters = [_pair(text) for text in adapter or ()]
+    if len({role for role, _ in adapters}) < len(adapters):
+        raise CommandLineError("`--adapter`: a role is named twice. Each has one adapter.")
+    keys = [*_keys(api_key_file, "--api-key-file"), *([api_key] if api_key else [])]
+    if keys and no_key:
+        raise CommandLineError("`--no-key` and an API key exclude each other. Leave one out.")
+    with output:
+        from rolecraft.serving import ModelServer, Settings
+
+        _check_formats(tool_format, reasoning_format)
+        if host not in ("127.0.0.1", "::1", "localhost") and not (keys or no_key):
+            raise CommandLineError(
+                f"`--host {host}` can be reached from other machines: give `--api-key-file FILE`, "
+                f"or `--no-key` if everybody there may use the model."
+            )
+        settings = Settings(
+            name=name or _name_of(model),
+            keys=keys,
+            admin_keys=_keys(admin_key_file, "--admin-key-file"),
+            any_host=no_key,
+            max_tokens=max_tokens,
+            max_answers=max_answers,
+        )
+        if settings.name in {role for role, _ in adapters}:
+            raise CommandLineError(
+                f"`--adapter {settings.name}=...`: that is the name of the model itself. Give the "
+                f"model another one with `--name`."
+            )
+        loaded = _load(
+            model,
+            engine,
+            output,
+            name=settings.name,
+            parser=tool_format,
+            reasoning=reasoning_format,
+            adapters=len(adapters),
+        )
+        server = ModelServer(loaded, settings, host=host, port=port, grace=grace)
+        interrupted = asyncio.run(_serve(server, adapters, settings.name, output))
+    if interrupted:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+async def _serve(
+    server: ModelServer, adapters: list[tuple[str, str]], name: str, output: Output
+) -> bool:
+    """Serve until a signal comes. Returns whether it was Ctrl+C and work was given up."""
+    model: Any = server.model
+    stops = 0
+
+    def stop() -> None:
+        nonlocal stops
+        stops += 1
+        server.stop(at_once=stops > 1)
+        if stops == 1:
+            output.note("Finishing what is under way; once more ends at once.")
+
+    loop = asyncio.get_running_loop()
+    for kind in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(kind, stop)
+    await model.prepare()
+    for role, path in adapters:
+        version = await model.load_adapter(role, path)
+        output.say(f"Adapter `{role}`: {path} (rank {version.rank}).")
+    served = ", ".join(f"`{each}`" for each in (name, *(role for role, _ in adapters)))
+    output.say(f"Serving {served} at {server.url}")
+    output.note("Ctrl+C ends; requests under way are finished first.")
+    await server.serve()
+    output.note("Ended.")
+    return stops > 1
+
+
+def _load(
+    spec: str,
+    engine: Engine,
+    output: Output,
+    *,
+    name: str,
+    parser: str | None,
+    reasoning: str | None,
+    adapters: int,
+) -> TokenModel:
+    prefix, colon, rest = spec.partition(":")
+    if colon and prefix in ("transformers", "vllm"):
+        if engine not in ("auto", prefix):
+            raise CommandLineError(f"`{spec}` and `--engine {engine}` contradict each other.")
+        engine, path = ("vllm" if prefix == "vllm" else "transformers"), rest
+    else:
+        path = spec
+    why = "as asked"
+    if engine == "auto":
+        found = find_spec("vllm") is not None
+        engine = "vllm" if found else "transformers"
+        why = "vLLM is installed" if found else "vLLM is not installed"
+    settings: dict[str, Any] = {"name": name}
+    if parser is not None:
+        settings["parser"] = parser
+    if reasoning is not None:
+        settings["reasoning"] = reasoning
+    if engine == "vllm":
+        from rolecraft.models.vllm_model import VLLMModel
+
+        output.say(f"Engine: vLLM ({why}).")
+        return VLLMModel(path, max_adapters=max(adapters, 8), **settings)
+    from rolecraft.models.transformers_model import TransformersModel
+
+    output.say(f"Engine: transformers, in this process ({why}).")
+    return TransformersModel.load(path, **settings)
+
+
+def _check_formats(tool_format: str | None, reasoning_format: str | None) -> None:
+    """Raise what an unknown name raises, before a model is loaded for minutes."""
+    from rolecraft.models.reasoning import get_format
+    from rolecraft.models.tool_calls import get_parser
+
+    if tool_format is not None:
+        get_parser(tool_format)
+    if reasoning_format not in (None, "none"):
+        get_format(str(reasoning_format))
+
+
+def _name_of(model: str) -> str:
+    path = model.partition(":")[2] if model.startswith(("transformers:", "vllm:")) else model
+    return Path(path).resolve().name if Path(path).is_dir() else path
+
+
+def _pair(text: str) -> tuple[str, str]:
+    role, equals, path = text.partition("=")
+    if not (role and equals and path):
+        raise CommandLineError(f"`--adapter {text}`: write ROLE=PATH.")
+    return role, path
+
+
+def _keys(file: Path | None, option: str) -> list[str]:
+    if file is None:
+        return []
+    try:
+        keys = [line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise CommandLineError(f"`{option} {file}` cannot be read: {error}.") from error
+    if not keys:
+        raise CommandLineError(f"`{option} {file}` is empty: it wants one key a line.")
+    return keys
