@@ -33,7 +33,7 @@ _ROWS = (
     replace(_THINK, name="qwen3", ends_at=_JSON_CALL),
     replace(_THINK, name="qwen3_thinking", ends_at=_JSON_CALL, starts_inside=True),
     replace(_THINK, name="glm45", ends_at=_JSON_CALL),
-    replace(_THINK, name="glm47", ends_at=_JSON_CALL),
+    replace(_THINK, name="glm47", ends_at=_JSON_CALL, starts_inside=True),
     replace(
         _THINK, name="deepseek_r1", ends_at=(f"<{_BAR}tool▁calls▁begin{_BAR}>",), starts_inside=True
     ),
@@ -154,8 +154,27 @@ _ROWS = (
 FORMATS: dict[str, ReasoningFormat] = {row.name: row for row in _ROWS}
 """Every format by its name."""
 
+ALIASES = {
+    **dict.fromkeys(
+        ("deepseek_v31", "deepseek_v3_1", "deepseek_v32", "deepseek_v4"), "deepseek_v3"
+    ),
+    **dict.fromkeys(("nemotron_v3", "nemotron_3", "nano_v3"), "nemotron"),
+    **dict.fromkeys(("minimax", "minimax_append_think"), "minimax_m2"),
+    **dict.fromkeys(("hunyuan_v3", "hy_v3"), "hunyuan"),
+    **dict.fromkeys(("cohere_command", "cohere_command3", "command_a"), "cohere"),
+    **dict.fromkeys(("openai_gptoss", "harmony"), "gpt_oss"),
+    **dict.fromkeys(("intern_s1", "interns1", "smollm3", "default"), "think"),
+    **dict.fromkeys(("kimi_k25", "kimi_k2_5"), "kimi_k2"),
+    "glm4_moe": "glm45",
+    "qwen3_5": "qwen3_thinking",
+    "kimi_vl": "kimi",
+    "magistral": "mistral",
+    "step3_5": "step3p5",
+}
+"""Names under which engines have the same formats."""
+
 # What a model's name says, the first that fits: parts that all must be in it, in lower case with
-# `-` for `_`, ` `, `/` and `.`.
+# `-` for `_`, ` ` and `.`. Folders and organisations before it say nothing.
 MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("gpt_oss", ("gpt-oss",)),
     ("deepseek_r1", ("deepseek", "r1")),
@@ -163,6 +182,7 @@ MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("deepseek_v3", ("deepseek",)),
     ("qwen3_thinking", ("qwen3", "thinking")),
     ("qwen3_thinking", ("qwq",)),
+    ("qwen3_thinking", ("qwen3-5",)),
     ("qwen3", ("qwen3",)),
     ("glm45", ("glm-4-5",)),
     ("glm45", ("glm-4-6",)),
@@ -201,13 +221,17 @@ MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 
-_SEPARATORS = str.maketrans("_ /.", "----")
+_SEPARATORS = str.maketrans("_ .", "---")
 
 
 def get_format(name: str) -> ReasoningFormat:
-    """The format of that name. Raises `UnknownName`, which lists the known ones."""
+    """The format of that name, or of an engine's name for it: `deepseek-r1` is `deepseek_r1`.
+
+    Raises `UnknownName`, which lists the known ones.
+    """
+    plain = name.lower().replace("-", "_")
     try:
-        return FORMATS[name]
+        return FORMATS[ALIASES.get(plain, plain)]
     except KeyError:
         raise UnknownName("Reasoning format", name, FORMATS) from None
 
@@ -218,7 +242,7 @@ def format_of(model: str = "", template: str = "") -> ReasoningFormat | None:
     The name decides if it is known. A template that writes open markers of several formats has
     the one with the most of its markers in it.
     """
-    name = model.lower().translate(_SEPARATORS)
+    name = model.replace("\\", "/").rstrip("/").rpartition("/")[2].lower().translate(_SEPARATORS)
     for known, parts in MODELS:
         if all(part in name for part in parts):
             return FORMATS[known]

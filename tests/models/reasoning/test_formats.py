@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rolecraft.models.reasoning import FORMATS, format_of, get_format, starts_in_reasoning
-from rolecraft.models.reasoning.formats import MODELS
+from rolecraft.models.reasoning.formats import ALIASES, MODELS
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,20 @@ def test_a_name_that_is_not_known_says_nothing_and_a_template_does():
     assert format_of("some/model", "{{ messages }}") is None
 
 
-def test_every_name_in_the_table_of_models_is_that_of_a_format():
-    for name, _ in MODELS:
+def test_folders_before_a_name_say_nothing():
+    assert format_of("/home/deepseek/models/qwen3-8b/") is FORMATS["qwen3"]
+    assert format_of("C:\\deepseek\\Seed-OSS-36B") is FORMATS["seed_oss"]
+
+
+def test_every_name_in_the_tables_is_that_of_a_format():
+    for name in (*(name for name, _ in MODELS), *ALIASES.values()):
         assert get_format(name).name == name
+    assert not ALIASES.keys() & FORMATS.keys()
+
+
+def test_the_names_that_engines_have_for_a_format_are_taken_too():
+    assert get_format("deepseek-r1") is FORMATS["deepseek_r1"]
+    assert get_format("openai_gptoss") is FORMATS["gpt_oss"]
 
 
 @pytest.mark.parametrize(
