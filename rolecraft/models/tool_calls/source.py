@@ -37,6 +37,7 @@ class Source:
         "at",
         "barren",
         "before",
+        "blank",
         "calls",
         "content",
         "diagnostics",
@@ -51,6 +52,7 @@ class Source:
         "reasoning",
         "repair",
         "text",
+        "thoughtful",
         "tools",
     )
 
@@ -72,6 +74,10 @@ class Source:
         self.quiet_parts: list[str] = []
         self.content: list[str] = []
         self.reasoning: list[str] = []
+        self.thoughtful = False
+        """Whether some of the reasoning is no white space."""
+        self.blank: list[str] = []
+        """White space at the beginning of the reasoning, which is none if nothing follows."""
         self.calls: list[ToolCall] = []
         self.diagnostics: list[Diagnostic] = []
         self.pieces: list[Piece] = []
@@ -186,18 +192,22 @@ class Source:
         self.held.append(text)
 
     def think(self, text: str) -> None:
-        """`text` is reasoning."""
+        """`text` is reasoning, unless all reasoning is white space."""
+        if not self.reasoning:
+            if not text or text.isspace():
+                self.blank.append(text)
+                return
+            text = "".join([*self.blank, text])
         if text:
             self.reasoning.append(text)
             self.pieces.append(ReasoningPiece(text))
 
     def rethink(self) -> None:
         """All content so far is reasoning."""
-        self.reasoning.extend([*self.content, *self.held])
-        self.content.clear()
         self.pieces.append(TakenBack())
-        if held := "".join(self.held):
-            self.pieces.append(ReasoningPiece(held))
+        self.reasoning.extend(self.content)
+        self.content.clear()
+        self.think("".join(self.held))
         self.framed()
 
     def framed(self) -> None:

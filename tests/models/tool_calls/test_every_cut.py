@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tool_call_texts import FORMATS, chunks, in_pieces, texts, whole
 
-from rolecraft.models.tool_calls import CallPiece, ContentPiece, ReasoningPiece, get_parser
+from rolecraft.messages import ToolCall
+from rolecraft.models.tool_calls import ContentPiece, ReasoningPiece, TakenBack, get_parser
 
 SIZES = (1, 3, 7, 64)
+STARTS = st.sampled_from((False, True, None))
 MANY = settings(
     max_examples=60,
     deadline=None,
@@ -51,8 +53,8 @@ def test_published_and_hard_texts(
 
 @pytest.mark.parametrize("form", FORMATS)
 @MANY
-@given(data=st.data(), starts_in_reasoning=st.booleans())
-def test_any_text(form: str, data: st.DataObject, starts_in_reasoning: bool) -> None:
+@given(data=st.data(), starts_in_reasoning=STARTS)
+def test_any_text(form: str, data: st.DataObject, starts_in_reasoning: bool | None) -> None:
     text = data.draw(texts(form))
     assert_cuts_change_nothing(form, text, starts_in_reasoning=starts_in_reasoning)
 
@@ -69,17 +71,26 @@ def test_any_text_in_pieces_of_any_length(form: str, data: st.DataObject) -> Non
 
 @pytest.mark.parametrize("form", FORMATS)
 @MANY
-@given(data=st.data(), size=st.sampled_from((1, 4, 9)))
+@given(data=st.data(), size=st.sampled_from((1, 4, 9)), starts_in_reasoning=STARTS)
 def test_what_is_told_while_streaming_adds_up_to_the_end_result(
-    form: str, data: st.DataObject, size: int
+    form: str, data: st.DataObject, size: int, starts_in_reasoning: bool | None
 ) -> None:
     text = data.draw(texts(form))
-    stream = get_parser(form).stream()
+    stream = get_parser(form).stream(starts_in_reasoning=starts_in_reasoning)
     pieces = [piece for delta in chunks(text, size) for piece in stream.feed(delta)]
     output = stream.finish()
     pieces += stream.pieces
-    assert "".join(p.text for p in pieces if isinstance(p, ContentPiece)) == output.content
-    assert "".join(p.text for p in pieces if isinstance(p, ReasoningPiece)) == output.reasoning
-    calls = [piece for piece in pieces if isinstance(piece, CallPiece)]
-    assert [piece.index for piece in calls] == list(range(len(output.tool_calls)))
-    assert repr([piece.call for piece in calls]) == repr(output.tool_calls)
+    content, reasoning = "", ""
+    calls: list[ToolCall] = []
+    for piece in pieces:
+        if isinstance(piece, ContentPiece):
+            content += piece.text
+        elif isinstance(piece, ReasoningPiece):
+            reasoning += piece.text
+        elif isinstance(piece, TakenBack):  # what was told as content turns out to be reasoning
+            content, reasoning = "", reasoning + content
+        else:
+            assert piece.index == len(calls)
+            calls.append(piece.call)
+    assert (content, reasoning) == (output.content, output.reasoning)
+    assert repr(calls) == repr(output.tool_calls)
