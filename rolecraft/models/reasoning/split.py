@@ -121,6 +121,11 @@ class ReasoningStream:
                 self._split = _from_json("".join(self._waiting))
         return self._split
 
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """What became certain by `finish`; empty when asked again. JSON comes without pieces."""
+        return self._stream.pieces if self._stream is not None else ()
+
     def _begin(self, form: ReasoningFormat) -> None:
         self._name = form.name
         inside = form.starts_inside if self._inside is None else self._inside

@@ -218,6 +218,30 @@ def test_any_text_cut_anywhere_gives_what_the_whole_gives_and_loses_nothing(
                 assert char in rest
 
 
+@given(
+    text=TEXTS,
+    form=st.sampled_from(["auto", *sorted(FORMATS)]),
+    inside=st.sampled_from([None, False, True]),
+    size=st.integers(1, 9),
+)
+def test_the_pieces_of_a_stream_make_up_its_end(text, form, inside, size):
+    stream = ReasoningStream(form, starts_in_reasoning=inside)
+    pieces = [
+        piece for at in range(0, len(text), size) for piece in stream.feed(text[at : at + size])
+    ]
+    whole = stream.finish()
+    content = reasoning = ""
+    for piece in (*pieces, *stream.pieces):
+        if isinstance(piece, TakenBack):
+            reasoning, content = content, ""
+        elif isinstance(piece, ContentPiece):
+            content += piece.text
+        else:
+            reasoning += piece.text
+    assert content == whole.content
+    assert reasoning.strip() == whole.reasoning.strip()
+
+
 def test_a_megabyte_of_beginnings_of_markers_costs_time_in_proportion():
     def seconds(unit: str, size: int, piece: int) -> float:
         text = (unit * (size // len(unit) + 1))[:size]
