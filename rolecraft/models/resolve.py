@@ -14,6 +14,7 @@ BETWEEN = "|"
 """Between the names of models of which the next is asked when one is not available."""
 
 _LOCAL = "transformers:"
+_VLLM = "vllm:"
 API_NAME = re.compile(r"[A-Za-z][\w-]*/\S+")
 
 ACCEPTED = (
@@ -21,6 +22,7 @@ ACCEPTED = (
     "'provider/name' for a model behind an API, such as 'openai/gpt-4o-mini'",
     "'transformers:PATH' for a model that runs in this process: a folder, or a name on the "
     "Hugging Face hub",
+    "'vllm:PATH' for the same in vLLM",
     "'human' for the person at the terminal",
     "'FIRST | SECOND' for a model behind an API and the one to ask when it is not available",
 )
@@ -58,6 +60,10 @@ def resolve_model(spec: Model | str) -> Model:
             from rolecraft.models.transformers_model import TransformersModel
 
             return TransformersModel.load(spec.removeprefix(_LOCAL))
+        if spec.startswith(_VLLM) and spec != _VLLM:
+            from rolecraft.models.vllm_model import VLLMModel
+
+            return VLLMModel(spec.removeprefix(_VLLM))
         if BETWEEN in spec:
             from rolecraft.models.fallback import FallbackModel
 

@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rolecraft.errors import AdapterError, ModelError, UsageError
-from rolecraft.models.adapters import Adapters, AdapterVersion, base_shapes, digest_of
+from rolecraft.models._adapter_files import base_shapes
+from rolecraft.models.adapters import Adapters, AdapterVersion, digest_of
 from rolecraft.models.tiny import tiny_model
 
 BASE = "models/tiny"

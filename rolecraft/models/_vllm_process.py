@@ -1,0 +1,115 @@
+"""`vllm serve` as a child process: started, watched, and never left behind.
+
+It gets a process group of its own and a guard that kills the group when this process ends in any
+way. What it writes goes into a log file, whose end is quoted when something goes wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rolecraft.errors import ModelError
+from rolecraft.models._vllm_guard import Guard
+
+QUOTED_LINES = 15
+"""So many lines of the log's end are quoted in an error."""
+_QUOTED_BYTES = 4000
+
+LOOK_EVERY = 0.2
+"""Seconds between two looks at a server that is starting."""
+
+
+def command(program: Sequence[str], settings: Mapping[str, Any], *, api_key: str) -> list[str]:
+    """The command line of a server. `settings` are engine arguments and those of `vllm serve`."""
+    settings = dict(settings)
+    # That adapters may come and go, vLLM wants to be told by the environment. The key is put there
+    # because every user of a machine can read command lines.
+    environment = ("VLLM_ALLOW_RUNTIME_LORA_UPDATING=True", f"VLLM_API_KEY={api_key}")
+    line = ["env", *environment, *program, "serve", str(settings.pop("model"))]
+    for name, value in settings.items():
+        option = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            line.append(option if value else "--no-" + option[2:])
+        else:
+            line += [option, str(value)]
+    return line
+
+
+def vllm_program() -> list[str]:
+    """The `vllm` of this interpreter."""
+    return [sys.executable, "-m", "vllm.entrypoints.cli.main"]
+
+
+def free_port(host: str) -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+class ServerProcess:
+    """One run of a server. `log` is appended to."""
+
+    def __init__(self, line: Sequence[str], log: Path) -> None:
+        self.log = log
+        self._begin = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                line,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._guard = Guard([self._process.pid])
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number if one ended it."""
+        return self._process.poll()
+
+    def tail(self) -> str:
+        """The end of what this run has written."""
+        with self.log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self._begin, size - _QUOTED_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+        return "\n".join(lines[-QUOTED_LINES:])
+
+    async def exited(self) -> int:
+        """Wait until it has ended. The exit code."""
+        while (code := self.exit_code) is None:  # noqa: ASYNC110 (only a look tells)
+            await asyncio.sleep(LOOK_EVERY)
+        return code
+
+    async def stop(self, patience: float) -> None:
+        """Ask it to end, and kill its whole group when it has, or after `patience` seconds."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self.exited()
+        await asyncio.to_thread(self._guard.close)
+        await asyncio.to_thread(self._process.wait)
+
+    def why(self, name: str) -> ModelError:
+        """That it has ended, with what it said."""
+        return ModelError(
+            f"The vLLM server of `{name}` ended with exit code {self.exit_code}. Its log "
+            f"`{self.log}` ends:\n{self.tail()}",
+            model=name,
+        )

@@ -1,0 +1,228 @@
+"""A language model in vLLM, in this process: exact tokens, continuous batching, adapters per role.
+
+All sessions share one engine, whose calls run together however many there are. The engine computes
+in processes of its own. When it dies, every call under way gets one clear error, and the next call
+starts a new engine, with the adapters that were current.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecraft.errors import ModelError, ModelUnavailable, UsageError
+from rolecraft.models._vllm import check_installed, engine_settings
+from rolecraft.models._vllm_guard import Guard, children
+from rolecraft.models._vllm_sampling import Drawn, Listen, Logprobs, VLLMSampling
+from rolecraft.models.adapters import AdapterVersion
+
+
+class VLLMModel(VLLMSampling):
+    """A model that vLLM computes, used from this process.
+
+    `path` is a folder as `save_pretrained` writes it, or a name on the Hugging Face hub. The
+    engine starts at the first call (or at `await model.prepare()`), which takes from half a minute
+    to minutes. `context` is the longest conversation in tokens (default: the model's own), and
+    `dtype` as for vLLM (`"float32"`, `"bfloat16"`, ...).
+
+    `max_adapters` is how many roles' adapters may take part in one step (0: base model only),
+    `max_rank` is the largest rank; both cost memory. `also_known_as` are further names that
+    adapters may call this base model by. `widest_support` bounds how many ids a token may be
+    drawn from where `top_p` is below 1. `restarts` is how often a dead engine is started anew.
+    `engine` are further arguments of vLLM's engine, by the names of its `AsyncEngineArgs`:
+    `{"gpu_memory_utilization": 0.6, "tensor_parallel_size": 2}`.
+
+    Sampling depends on weights, seeds and positions, and on rounding: which calls share a step
+    changes sums in their last bits, so that long answers may differ between runs. One event loop
+    uses a model. A program that starts one needs `if __name__ == "__main__":`, because vLLM may
+    import it again in its own processes.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        name: str | None = None,
+        seed: int = 0,
+        max_tokens: int = 512,
+        context: int | None = None,
+        dtype: str = "auto",
+        template: Mapping[str, Any] | None = None,
+        max_adapters: int = 8,
+        max_rank: int = 64,
+        also_known_as: Sequence[str] = (),
+        widest_support: int = 1024,
+        restarts: int = 2,
+        engine: Mapping[str, Any] | None = None,
+    ) -> None:
+        check_installed()
+        super().__init__(
+            path,
+            name=name,
+            seed=seed,
+            max_tokens=max_tokens,
+            template=template,
+            max_rank=max_rank,
+            max_adapters=max_adapters,
+            context=context,
+            also_known_as=also_known_as,
+            widest_support=widest_support,
+        )
+        self._arguments = engine_settings(
+            path,
+            engine or {},
+            context=context,
+            dtype=dtype,
+            max_adapters=max_adapters,
+            max_rank=max_rank,
+            widest_support=self._widest_support,
+        )
+        self._restarts = restarts
+        self.starts = 0
+        """How often an engine has been started."""
+        self._engine: Any = None
+        self._guard: Guard | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = asyncio.Lock()
+        self._numbers = itertools.count()
+
+    async def prepare(self) -> None:
+        """Start the engine if there is none, or if it has died.
+
+        Raises `ModelError` if it does not start, `ModelUnavailable` if it has died too often.
+        """
+        loop = asyncio.get_running_loop()
+        if self._engine is not None and self._loop is loop and not self._engine.errored:
+            return
+        if self._engine is not None and self._loop is not loop:
+            assert self._loop is not None
+            if self._loop.is_running():
+                raise UsageError(
+                    f"`{self.name}` is in use in another event loop. Use one loop, or give each "
+                    f"loop a model of its own."
+                )
+            await self._stop()
+            self._starting = asyncio.Lock()
+        async with self._starting:
+            if self._engine is not None and not self._engine.errored:
+                return
+            if self._engine is not None:
+                await self._stop()
+            if self.starts > self._restarts:
+                raise ModelUnavailable(
+                    f"vLLM's engine of `{self.name}` has died {self.starts} times and is not "
+                    f"started again. See what it wrote to stderr; `restarts=` allows more.",
+                    model=self.name,
+                )
+            self.starts += 1
+            self._loop = loop
+            self._engine = await asyncio.to_thread(self._start)
+            self._context = self._engine.model_config.max_model_len
+            await self.adapters.reload()
+
+    async def aclose(self) -> None:
+        await self._stop()
+        await self.adapters.aclose()
+        self.starts = 0
+
+    def _start(self) -> Any:
+        from vllm import AsyncEngineArgs, AsyncLLMEngine
+
+        settings = dict(self._arguments)
+        if "log_level" in AsyncEngineArgs.__dataclass_fields__:  # since 0.32
+            settings.setdefault("log_level", "WARNING")
+        before = set(children("VLLM::"))
+        try:
+            engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**settings))
+        except Exception as error:  # whatever went wrong, in whichever of its libraries
+            raise ModelError(
+                f"vLLM's engine of `{self.name}` did not start: {error} (vLLM writes the cause to "
+                f"stderr). Its settings: {self._arguments!r}.",
+                model=self.name,
+            ) from error
+        self._guard = Guard(set(children("VLLM::")) - before)
+        return engine
+
+    async def _stop(self) -> None:
+        engine, self._engine = self._engine, None
+        guard, self._guard = self._guard, None
+        if engine is not None:
+            await asyncio.to_thread(engine.shutdown)
+        if guard is not None:
+            await asyncio.to_thread(guard.close)
+
+    async def _draw(
+        self,
+        ids: list[int],
+        settings: dict[str, Any],
+        adapter: AdapterVersion | None,
+        listen: Listen | None = None,
+    ) -> Drawn:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        engine = self._engine
+        if engine is None:
+            raise self._dead()
+        kind = RequestOutputKind.FINAL_ONLY if listen is None else RequestOutputKind.CUMULATIVE
+        last: Any = None
+        try:
+            # An answer that is cancelled is aborted in the engine by vLLM's own generator.
+            async for last in engine.generate(
+                {"prompt_token_ids": ids},
+                SamplingParams(**settings, output_kind=kind, detokenize=bool(settings.get("stop"))),
+                f"{id(self):x}-{next(self._numbers)}",
+                lora_request=_lora(adapter),
+            ):
+                if listen is not None:
+                    listen(last.outputs[0].token_ids)
+        except Exception as error:
+            if engine.errored:
+                raise self._dead() from error
+            raise ModelError(
+                f"vLLM refused a request to `{self.name}`: {error.__cause__ or error}",
+                model=self.name,
+            ) from error
+        answer = last.outputs[0]
+        if answer.finish_reason not in ("stop", "length"):
+            raise ModelUnavailable(
+                f"vLLM ended an answer of `{self.name}` with {answer.finish_reason!r}.",
+                model=self.name,
+            )
+        return Drawn(
+            ids=list(answer.token_ids),
+            logprobs=[_numbers(at) for at in answer.logprobs or ()],
+            finish=answer.finish_reason,
+            prompt_logprobs=[_numbers(at) for at in (last.prompt_logprobs or ())[1:]],
+        )
+
+    def _dead(self) -> ModelUnavailable:
+        left = max(0, self._restarts + 1 - self.starts)
+        return ModelUnavailable(
+            f"vLLM's engine of `{self.name}` died, and this answer with it (vLLM writes the cause "
+            f"to stderr). "
+            + (f"The next call starts it anew; {left} restarts are left." if left else ""),
+            model=self.name,
+        )
+
+    async def _take_in(self, version: AdapterVersion) -> None:
+        if not await self._engine.add_lora(_lora(version)):
+            raise ModelError(f"it did not take `{version.name}` in, and gives no reason")
+
+    async def _take_out(self, version: AdapterVersion) -> None:
+        if self._engine is not None and not self._engine.errored:
+            await self._engine.remove_lora(version.number)
+
+
+def _lora(version: AdapterVersion | None) -> Any:
+    if version is None:
+        return None
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest(version.name, version.number, str(version.path))
+
+
+def _numbers(at: Mapping[int, Any]) -> Logprobs:
+    return {token: found.logprob for token, found in at.items()}

@@ -1,0 +1,114 @@
+"""What of vLLM can be said without it: what is missing, and which settings it always gets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from rolecraft.errors import MissingExtra, UsageError
+from rolecraft.models import VLLMModel, VLLMServer, resolve_model
+from rolecraft.models._vllm import engine_settings
+from rolecraft.models._vllm_guard import Guard
+from rolecraft.models._vllm_process import command
+from rolecraft.models.adapter_proof import token_logprobs
+from rolecraft.models.tiny import tiny_model
+
+NORMAL = {
+    "context": None,
+    "dtype": "auto",
+    "max_adapters": 2,
+    "max_rank": 20,
+    "widest_support": 100,
+}
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed here")
+@pytest.mark.parametrize(
+    "make", [VLLMModel, VLLMServer, lambda path: resolve_model(f"vllm:{path}")]
+)
+def test_a_missing_vllm_is_one_line_that_says_what_to_install(make: object, tmp_path: Path) -> None:
+    with pytest.raises(
+        MissingExtra, match=r"needs `vllm`.*pip install 'rolecraft\[vllm\]'"
+    ) as caught:
+        make(str(tmp_path))  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+    assert "docs/vllm.md" in str(caught.value)
+
+
+def test_naming_the_models_loads_no_vllm() -> None:
+    code = (
+        "import sys; from rolecraft.models import VLLMModel, VLLMServer, resolve_model;"
+        "assert not {'torch', 'transformers', 'vllm'} & set(sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_engines_record_what_was_drawn_and_take_no_settings_from_the_models_files() -> None:
+    settings = engine_settings("m", {"tensor_parallel_size": 2}, **NORMAL)
+    assert settings["logprobs_mode"] == "processed_logprobs"
+    assert settings["generation_config"] == "vllm"
+    assert settings["tensor_parallel_size"] == 2
+    assert (settings["max_lora_rank"], settings["max_loras"]) == (32, 2)
+    assert "max_model_len" not in settings
+    plain = engine_settings("m", {}, **{**NORMAL, "max_adapters": 0})
+    assert plain["enable_lora"] is False
+    assert "max_loras" not in plain
+
+
+@pytest.mark.parametrize("name", ["logprobs_mode", "generation_config", "model", "dtype"])
+def test_an_engine_argument_that_is_ours_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        engine_settings("m", {name: "x"}, **NORMAL)
+
+
+def test_a_rank_beyond_vllms_is_refused() -> None:
+    with pytest.raises(UsageError, match="rank 512 at most"):
+        engine_settings("m", {}, **{**NORMAL, "max_rank": 600})
+
+
+def test_settings_become_the_options_of_vllm_serve() -> None:
+    line = command(
+        ["vllm"],
+        {"model": "m", "enable_lora": True, "enforce_eager": False, "max_loras": 2},
+        api_key="secret",
+    )
+    assert line[line.index("vllm") :] == [
+        *("vllm", "serve", "m", "--enable-lora", "--no-enforce-eager", "--max-loras", "2")
+    ]
+    assert "secret" not in " ".join(line[line.index("vllm") :])
+
+
+def test_a_guard_kills_what_it_was_given_and_a_group_with_its_leader() -> None:
+    alone = subprocess.Popen(["sleep", "600"])
+    leader = subprocess.Popen(
+        ["sh", "-c", "sleep 600 & echo $!; wait"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert leader.stdout is not None
+    below = int(leader.stdout.readline())
+    guard = Guard([alone.pid, leader.pid])
+    guard.close()
+    guard.close()
+    assert (alone.wait(), leader.wait()) == (-9, -9)
+    leader.stdout.read()  # ends when the last process that holds it has
+    leader.stdout.close()
+    assert not Path(f"/proc/{below}/fd/1").exists()
+
+
+def test_logprobs_of_a_module_are_those_of_each_token_after_those_before_it() -> None:
+    import torch
+
+    module = tiny_model("abcd", seed=4).module
+    with torch.no_grad():
+        module.lm_head.weight.normal_()
+        logp = torch.log_softmax(module(torch.tensor([[5, 6, 7]])).logits[0], dim=-1)
+    module.train()
+    found = token_logprobs(module, [5, 6, 7])
+    assert found == pytest.approx([float(logp[0, 6]), float(logp[1, 7])], abs=1e-5)
+    assert module.training
