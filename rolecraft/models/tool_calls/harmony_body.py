@@ -93,8 +93,9 @@ class HarmonyBody:
         role = _ROLE.search(whole)
         if role is not None and role[1] not in ("assistant", ""):
             # The model went on for someone else, such as the tool that it called.
-            text, _ = yield from _rest(source)
-            source.diagnose("text after calls", whole + text, f"it is a message of {role[1]!r}")
+            text, end = yield from _rest(source)
+            text = whole + text + (end or "")
+            source.diagnose("text after calls", text, f"it is a message of {role[1]!r}")
         elif recipient is not None and recipient[1] not in _PEOPLE:
             yield from self._call(source, recipient[1], whole)
         elif channel.split()[:1] == ["analysis"]:
@@ -116,14 +117,15 @@ class HarmonyBody:
     def _call(self, source: Source, recipient: str, head: str) -> Reading[None]:
         name = _tool(source, recipient)
         if not name:
-            text, _ = yield from _rest(source)
-            source.malformed(head + text, "the function has no name", content=False)
+            text, end = yield from _rest(source)
+            raw = head + text + (end or "")
+            source.malformed(raw, "the function has no name", content=False)
         elif recipient == "python":
-            text, closed = yield from _rest(source)
-            if not closed:
+            text, end = yield from _rest(source)
+            if end is None:
                 source.cut(head + text, name=name, content=False)
-                return
-            source.call(name, _program(text), raw=head + text)
+            else:
+                source.call(name, _program(text), raw=head + text + end)
         else:
             yield from read_json(source, _ENDS, head, taking(name), name=name)
 
@@ -181,8 +183,11 @@ def _head_words(source: Source) -> Reading[tuple[str, str | None]]:
             return "".join(parts), None
 
 
-def _text(source: Source, give: Callable[[str], None]) -> Reading[bool]:
-    """Read the text of a message and its end. False if there is no end."""
+def _text(source: Source, give: Callable[[str], None]) -> Reading[str | None]:
+    """Read the text of a message and its end, and return that.
+
+    It is empty where the next message begins without one, and None where the answer ends.
+    """
     while True:
         text, at = source.text, source.at
         end, marker = _TEXT.search(text, at, source.ended)
@@ -190,19 +195,20 @@ def _text(source: Source, give: Callable[[str], None]) -> Reading[bool]:
             source.at = end
             give(text[at:end])
         if marker is not None:
-            if marker in _MESSAGE_ENDS:
-                source.at += len(marker)
-            return True
+            if marker not in _MESSAGE_ENDS:
+                return ""
+            source.at += len(marker)
+            return marker
         if source.ended:
-            return False
+            return None
         yield
 
 
-def _rest(source: Source) -> Reading[tuple[str, bool]]:
-    """Read the text of a message and its end; return the text, and whether there is an end."""
+def _rest(source: Source) -> Reading[tuple[str, str | None]]:
+    """Read the text of a message and its end, and return both."""
     parts: list[str] = []
-    closed = yield from _text(source, parts.append)
-    return "".join(parts), closed
+    end = yield from _text(source, parts.append)
+    return "".join(parts), end
 
 
 _RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<]+)")
