@@ -6,6 +6,7 @@ good one with it. In what is JSON, markers are data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,8 +45,14 @@ class Ends:
     """Whether what can't be read is content. In a section nothing is."""
     marks: Marks = field(init=False, repr=False, compare=False)
     close: Marks = field(init=False, repr=False, compare=False)
+    closed: Callable[[str, int], re.Match[str] | None] = field(
+        init=False, repr=False, compare=False
+    )
+    """Whether the end of a call stands here in full: the common case, in one step."""
 
     def __post_init__(self) -> None:
+        either = "|".join(map(re.escape, self.closes)) or "(?!)"
+        object.__setattr__(self, "closed", re.compile(rf"\s*(?:{either})").match)
         object.__setattr__(self, "marks", Marks((*self.closes, *self.others, *ENDS)))
         object.__setattr__(self, "close", Marks(self.closes))
 
@@ -68,7 +75,8 @@ def read_json(
     source: Source, ends: Ends, raw: str, take: Take, *, name: str = "", call_id: str = ""
 ) -> Reading[None]:
     """Read what stands between `raw`, which was read, and an end of the call, and this end."""
-    raw += yield from source.blanks()
+    space = source.skip()
+    raw += (yield from source.blanks()) if space is None else space
     text = ""
     if source.at < len(source.text) and source.text[source.at] in "{[":
         span = yield from json_span(source)
@@ -82,7 +90,11 @@ def read_json(
                 source.malformed(raw + rest + marker, str(failure), content=ends.content)
             else:
                 if ends.closes:
-                    yield from _close(source, ends)
+                    closed = ends.closed(source.text, source.at)
+                    if closed is None:
+                        yield from _close(source, ends)
+                    else:
+                        source.at = closed.end()
             return
         # Only now it is known that a marker in what looked like a string may end the call.
         end, found = ends.marks.search(text, 0, True)

@@ -13,12 +13,15 @@ class Marks:
     still become a marker is left for later: at most one character less than the longest marker.
     """
 
-    __slots__ = ("_begun", "_find", "_here", "_partial", "longest", "markers")
+    __slots__ = ("_begun", "_find", "_here", "_partial", "first", "longest", "markers")
 
     def __init__(self, markers: Iterable[str], *, also: str = "") -> None:
         """`also` is a pattern that matches single characters which count as markers too."""
         self.markers = tuple(sorted(set(markers), key=lambda text: (-len(text), text)))
         self.longest = max((len(marker) for marker in self.markers), default=1)
+        firsts = {marker[0] for marker in self.markers}
+        self.first = firsts.pop() if len(firsts) == 1 and not also else ""
+        """The character that all markers begin with, if there is one."""
         either = [re.escape(marker) for marker in self.markers]
         if also:
             either.append(also)
@@ -33,8 +36,10 @@ class Marks:
 
         With `ended` nothing follows `text`, and all of it is certain.
         """
-        found = self._find(text, at)
         end = len(text)
+        if at == end:
+            return end, None
+        found = self._find(text, at)
         if not ended and (found is None or found.start() > end - self.longest):
             tail = end - self.longest + 1
             partial = self._partial(text, max(at, tail))

@@ -77,7 +77,8 @@ class ToolCallStream:
     def feed(self, delta: str) -> Sequence[Piece]:
         """The next piece of the answer. Returns what is certain since the last one."""
         source = self._source
-        if source.quiet and source.quiet not in delta:
+        quiet = source.quiet
+        if quiet and (quiet not in delta or source.escapes(delta)):
             source.quiet_parts.append(delta)
             return ()
         if self._output is not None:
@@ -98,10 +99,9 @@ class ToolCallStream:
             source.ended = True
             for _ in self._reading:
                 pass
-            reasoning = "".join(source.reasoning)
             self._output = ParsedOutput(
                 "".join(source.content),
-                "" if reasoning.isspace() else reasoning,
+                "".join(source.reasoning),
                 source.calls,
                 source.diagnostics,
             )

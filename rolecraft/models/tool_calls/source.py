@@ -129,6 +129,21 @@ class Source:
         self.quiet = ""
         self.offset += sum(map(len, into[known:]))
 
+    def escapes(self, delta: str) -> bool:
+        """Whether the one quote in `delta` does not end the string that the reading sleeps in."""
+        if self.quiet not in "\"'":
+            return False
+        at = delta.index(self.quiet)
+        if at < 2:
+            last = self.quiet_parts[-1]
+            delta, at = last + delta, at + len(last)
+        return (
+            at > 1
+            and delta[at - 1] == "\\"
+            and delta[at - 2] != "\\"
+            and delta.find(self.quiet, at + 1) < 0
+        )
+
     def until(self, marks: Marks, into: list[str]) -> Reading[str | None]:
         """Read up to and including the first marker; what precedes it goes to `into`.
 
@@ -144,10 +159,24 @@ class Source:
                 return marker
             if self.ended:
                 return None
-            yield
+            if marks.first and self.at == len(self.text):
+                yield from self.sleep(marks.first, into)
+            else:
+                yield
+
+    def skip(self) -> str | None:
+        """Read white space, if it is certain where it ends, and return it."""
+        text, at = self.text, self.at
+        end = at
+        for char in text[at : at + 8]:
+            if not char.isspace():
+                self.at = end
+                return text[at:end]
+            end += 1
+        return None
 
     def blanks(self) -> Reading[str]:
-        """Read white space, and return it."""
+        """Read white space, and return it. Ask `skip` first where it must be fast."""
         parts: list[str] = []
         while True:
             text, at = self.text, self.at
