@@ -81,6 +81,8 @@ class _List:
             yield from reader.read_calls(self.give, bracket=bracket)
             raw = "".join(self.seen)
             if reader.state == "whole":
+                if not self.found:
+                    source.say(raw)
                 return
             call = reader.call
             if reader.state == "cut":

@@ -6,6 +6,7 @@ call stands in diagnostics, as it is no content for the engines either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -50,6 +51,10 @@ class SectionBody:
     """What may follow a call."""
     in_header: Marks = field(init=False, repr=False, compare=False)
     after_header: Marks = field(init=False, repr=False, compare=False)
+    at_once: Callable[[str, int], re.Match[str] | None] = field(
+        init=False, repr=False, compare=False
+    )
+    """Matches a whole header and the brace that follows it: the common case, in one step."""
 
     def __post_init__(self) -> None:
         begins = (self.call_opens, *self.opens, *self.closes)
@@ -57,6 +62,7 @@ class SectionBody:
             "ends": Ends((self.call_closes,), begins, self.fenced, content=False),
             "between": Marks(begins),
             "in_header": Marks((self.header_ends, self.call_closes, *begins, *ENDS)),
+            "at_once": re.compile(rf"([^<{{]*){re.escape(self.header_ends)}([^<{{]*)(?=\{{)").match,
             "after_header": Marks((self.call_closes, *begins, *ENDS), also=r"\{"),
         }
         for name, value in compiled.items():
@@ -76,18 +82,26 @@ class SectionBody:
                 source.diagnose("text after calls", text, why, after=after)
 
     def _call(self, source: Source, opened: str) -> Reading[None]:
-        parts = [opened]
-        marker = yield from source.until(self.in_header, parts)
-        if marker != self.header_ends:
-            self._no_call(source, "".join(parts), marker, "its header is not finished")
-            return
-        head = "".join(parts[1:])
-        parts.append(marker)
-        begun = len(parts)
-        marker = yield from source.until(self.after_header, parts)
-        if marker == "{":
-            source.unread("{")
-        label, written = self._label("".join(parts[begun:]))
+        marker: str | None
+        if (whole := self.at_once(source.text, source.at)) is not None:
+            source.at = whole.end()
+            parts = [opened, whole[0]]
+            head, tail = whole.groups()
+            marker = "{"
+        else:
+            parts = [opened]
+            marker = yield from source.until(self.in_header, parts)
+            if marker != self.header_ends:
+                self._no_call(source, "".join(parts), marker, "its header is not finished")
+                return
+            head = "".join(parts[1:])
+            parts.append(marker)
+            begun = len(parts)
+            marker = yield from source.until(self.after_header, parts)
+            if marker == "{":
+                source.unread("{")
+            tail = "".join(parts[begun:])
+        label, written = self._label(tail)
         header = self.header(source, head.strip(), label)
         if header is not None and marker == "{" and not written:
             raw = "".join(parts)

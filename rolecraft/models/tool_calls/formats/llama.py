@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecraft.messages import ToolCall
-from rolecraft.models.tool_calls.formats.pythonic import BODY
+from rolecraft.models.tool_calls.formats.pythonic import BODY, STARTS
 from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.json_calls import (
     Unreadable,
@@ -170,5 +170,5 @@ def llama4_json() -> Grammar:
 @register_parser("llama")
 def llama() -> Grammar:
     opens = tuple({TAG, *BODY.opens})
-    starts = rf"{_STARTS}|\["
+    starts = f"{_STARTS}|{STARTS}"
     return Grammar(name="llama", opens=opens, also_opens=starts, body=_JSONOrPython(), write=_write)

@@ -15,8 +15,12 @@ BODY = PythonicBody(
 )
 
 
+STARTS = r"\[(?=\s*(?:[^\W\d]|\]|\Z))"
+"""A bracket before a name, or an empty list: after any other, no call begins."""
+
+
 def _grammar(name: str) -> Grammar:
-    return Grammar(name=name, opens=BODY.opens, also_opens=r"\[", body=BODY, write=BODY.write)
+    return Grammar(name=name, opens=BODY.opens, also_opens=STARTS, body=BODY, write=BODY.write)
 
 
 @register_parser("pythonic")
