@@ -198,5 +198,5 @@ async def test_an_engine_for_the_base_model_alone_says_so(base: Path, make_adapt
     plain = VLLMModel(str(base), max_adapters=0)
     with pytest.raises(UsageError, match="max_adapters=0"):
         await plain.load_adapter("planner", make_adapter(1))
-    with pytest.raises(ModelError, match="did not start"):
-        await VLLMModel(str(base), engine={"block_size": 7}).prepare()
+    with pytest.raises(ModelError, match=r"did not start.*no_such_argument"):
+        await VLLMModel(str(base), engine={"no_such_argument": 7}).prepare()
