@@ -96,7 +96,10 @@ class HarmonyBody:
             text, end = yield from _rest(source)
             text = whole + text + (end or "")
             source.diagnose("text after calls", text, f"it is a message of {role[1]!r}")
-        elif recipient is not None and recipient[1] not in _PEOPLE:
+            return
+        if any(word not in _HEAD_WORDS for word in _words(whole, recipient)):
+            source.diagnose("text after calls", whole, "words of it are no part of a head")
+        if recipient is not None and recipient[1] not in _PEOPLE:
             yield from self._call(source, recipient[1], whole)
         elif channel.split()[:1] == ["analysis"]:
             yield from _text(source, source.think)
@@ -160,6 +163,13 @@ def _program(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) and CODE in value else {CODE: text}
 
 
+def _words(head: str, recipient: re.Match[str] | None) -> list[str]:
+    """The words of a head, markers and the recipient apart."""
+    if recipient is not None:
+        head = f"{head[: recipient.start()]} {head[recipient.end() :]}"
+    return _MARKER.sub(" ", head).split()
+
+
 def _leave_out(source: Source, text: str) -> None:
     if text.strip():
         source.diagnose("text after calls", text, "it is part of no message")
@@ -211,10 +221,12 @@ def _rest(source: Source) -> Reading[tuple[str, str | None]]:
     return "".join(parts), end
 
 
-_RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<]+)")
+_RECIPIENT = re.compile(r"(?:^|[\s>])to=([^\s<]+)")
 _ROLE = re.compile(r"<\|start\|>\s*([^\s<]*)")
 _PEOPLE = frozenset(("assistant", "user", "system", "developer", "all"))
 _EXPECTED = frozenset(("", "assistant"))
+_HEAD_WORDS = frozenset(("assistant", "analysis", "commentary", "final", "json", "code", "text"))
+_MARKER = re.compile(r"<\|(?:start|channel|constrain|message)\|>")
 _MESSAGE_ENDS = frozenset((END, CALL, RETURN))
 _FIRST = Marks(
     (
