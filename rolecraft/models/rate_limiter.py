@@ -73,9 +73,9 @@ class RateLimiter:
     def __init__(
         self,
         *,
-        start: float = 64,
+        start: float = 1024,
         least: float = 0.01,
-        most: float = 1024,
+        most: float = 4096,
         longest_gap: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -110,8 +110,10 @@ class RateLimiter:
         """Nothing begins before then."""
         self._next_at = -math.inf
         """Nothing begins before then, to keep requests apart."""
-        self._took: float | None = None
-        """The usual time of an answer, in seconds."""
+        self._took = 0.0
+        """The usual time of an answer, in seconds; 0 while it is not known."""
+        self._timed, self._timed_from = 0, 0
+        """Of how many answers, and to requests after which one."""
         self._cut_at = 0
         """The latest request that had begun when the limit was lowered last."""
         self._since = 0
@@ -177,7 +179,7 @@ class RateLimiter:
     def _take(self) -> int:
         self.under_way += 1
         self._begun += 1
-        if self.congestions and self._took is not None:
+        if self.congestions:
             gap = min(self._took / self.limit, self.longest_gap)
             # Who found no free place at the planned time is made up for: the average counts.
             late = self._clock() - max(BEHIND, self.limit) * gap
@@ -214,15 +216,17 @@ class RateLimiter:
 
     # --- what answers and refusals say -----------------------------------------------------------
 
-    def _leave(self, took: float | None) -> None:
+    def _leave(self, number: int, took: float | None) -> None:
         """A request has ended; after `took` seconds if it was answered."""
         full = self._queue or 2 * self.under_way > self.limit
         self.under_way -= 1
         if took is not None:
             self.answers += 1
             self._since += 1
-            weight = max(1 / self.answers, _LEAST_WEIGHT)
-            self._took = took if self._took is None else self._took + (took - self._took) * weight
+            if number > self._timed_from or not self._timed:
+                self._timed += 1
+                weight = max(1 / self._timed, _LEAST_WEIGHT)
+                self._took = took if weight == 1 else self._took + (took - self._took) * weight
             if full:  # else nothing says that the server would take more
                 self._grow()
         if self._queue:
@@ -247,14 +251,19 @@ class RateLimiter:
     def _congested(self, pause: float) -> None:
         now, limit, answered = self._clock(), self.limit, self._since
         first = not self.congestions
+        if first:
+            # What was tried, not what was allowed; one refusal of one request says little.
+            limit = min(limit, max(self.under_way, OVER))
         over = first or answered >= min(limit, OVER)
         if over or answered:
             self._known = limit * (GENTLE if over else HARSH)
         if over and not first:
             limit *= GENTLE
         else:
-            hold = LONGEST_HOLD if self._took is None else min(self._took, LONGEST_HOLD)
+            hold = min(self._took or LONGEST_HOLD, LONGEST_HOLD)
             self._paused_until = max(self._paused_until, now + hold)
+            # With fewer requests at a time, answers may take another time.
+            self._timed, self._timed_from = 0, self._begun
             # Where nothing is answered at all, asking less and less often finds nothing out.
             limit = max(limit * HARSH, 0.0 if answered else min(limit, 1.0))
         # As many answers as come in `PAUSES` times the pause, if that is more.
@@ -305,7 +314,7 @@ class Turn:
     ) -> None:
         limiter = self._limiter
         answered = kind is None and not self._refused
-        limiter._leave(limiter._clock() - self._began if answered else None)
+        limiter._leave(self._number, limiter._clock() - self._began if answered else None)
 
     def refused(self, retry_after: float | None = None) -> None:
         """The server has too much to do. Nothing begins for `retry_after` seconds, if it said so.

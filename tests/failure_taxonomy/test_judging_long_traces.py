@@ -12,16 +12,15 @@ import re
 from rolecraft.errors import ModelUnavailable
 from rolecraft.failure_taxonomy import MODES, Judge
 from rolecraft.failure_taxonomy.judging.asking import Asker
-from rolecraft.failure_taxonomy.judging.cache import AnswerCache
 from rolecraft.failure_taxonomy.judging.campaign import TRIES, Campaign
 from rolecraft.failure_taxonomy.judging.estimate import estimate
 from rolecraft.failure_taxonomy.judging.merging import is_global
-from rolecraft.models import FunctionModel
+from rolecraft.models import FunctionModel, PromptCache
 from rolecraft.trajectories import Event, FailureFinding, Trajectory
 
 
 def judge_of(model, tmp_path, *, cached=True, **settings):
-    cache = AnswerCache(tmp_path / "answers") if cached else None
+    cache = PromptCache(tmp_path / "answers") if cached else None
     return Judge(model, asker=Asker(model, cache=cache), **settings)
 
 
