@@ -149,6 +149,9 @@ class VLLMModel(VLLMSampling):
         engine, self._engine = self._engine, None
         guard, self._guard = self._guard, None
         if engine is not None:
+            # Else it takes the end of the engine for a crash, and writes a traceback.
+            if (handler := getattr(engine, "output_handler", None)) is not None:
+                handler.cancel()
             await asyncio.to_thread(engine.shutdown)
         if guard is not None:
             await asyncio.to_thread(guard.close)

@@ -44,12 +44,14 @@ async def test_sixty_four_sessions_while_two_adapters_are_swapped_five_times(
         await model.load_adapter(role, folders[f"{role}@1"])
     done, answered = asyncio.Event(), asyncio.Semaphore(0)
     spans: list[tuple[str, Any, list[int]]] = []
+    served: set[str] = set()
 
     async def talk(number: int) -> None:
         role = ROLES[number % 2]
         session = model.session(role, system=f"You are the {role}.", seed=number)
-        turn = 0
-        while turn < 2 or not done.is_set():
+        turn, last = 0, False
+        while not last:
+            last = done.is_set()
             if len(session.tokens) > 160:
                 session = model.session(role, system=f"You are the {role}.", seed=number + turn)
             answer = await session.generate(
@@ -58,15 +60,21 @@ async def test_sixty_four_sessions_while_two_adapters_are_swapped_five_times(
             )
             assert answer.tokens is not None
             spans.append((role, answer.tokens, list(session.tokens)))
+            served.add(answer.tokens.adapter)
             answered.release()
             turn += 1
+
+    async def until_served(version: int) -> None:
+        for _ in range(SESSIONS):
+            await answered.acquire()
+        while not {f"{role}@{version}" for role in ROLES} <= served:
+            await answered.acquire()
 
     async with asyncio.TaskGroup() as talks:
         for number in range(SESSIONS):
             talks.create_task(talk(number))
         for version in range(2, SWAPS + 2):
-            for _ in range(SESSIONS):
-                await answered.acquire()
+            await until_served(version - 1)
             for role in ROLES:
                 swapped = await model.load_adapter(role, folders[f"{role}@{version}"])
                 assert swapped.name == f"{role}@{version}"
