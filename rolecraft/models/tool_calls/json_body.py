@@ -139,6 +139,8 @@ def _close(source: Source, ends: Ends) -> Reading[None]:
         return
     # There is no end: what follows is no part of the call.
     text = "".join(parts)
+    if marker is None and text and any(close.startswith(text) for close in ends.closes):
+        return  # the answer was cut off within the end
     if ends.fenced and text.startswith("```"):
         text = text[3:]
         space = ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rolecraft.messages import ToolCall
-from rolecraft.models.near_json import NotJSON, mend
+from rolecraft.models.near_json import MOST_DEEP, NotJSON, mend
 from rolecraft.models.tool_calls.json_span import Span
 
 
@@ -22,18 +22,35 @@ def decode(text: str, *, repair: bool, cut: bool = False) -> tuple[Any, tuple[st
     `cut` says that more may have followed `text`, so that what is missing at its end stays missing.
     """
     try:
-        return json.loads(text), ()
+        return _shallow(json.loads(text), text), ()
     except (ValueError, RecursionError) as failure:
         if not repair:
             raise Unreadable(str(failure)) from None
     try:
         mended, repairs = mend(text, whole=not cut)
-        value = json.loads(mended)
+        value = _shallow(json.loads(mended), mended)
     except (NotJSON, ValueError, RecursionError) as failure:
         raise Unreadable(str(failure)) from None
     if cut and not _MISSING.isdisjoint(repairs):
         raise Unreadable("it breaks off")
     return value, repairs
+
+
+def _shallow(value: Any, text: str) -> Any:
+    """`value`, unless copying and writing it would take too much of Python's stack."""
+    if text.count("{") + text.count("[") <= MOST_DEEP:
+        return value
+    level = [value]
+    for _ in range(MOST_DEEP):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if type(each) is dict else each)
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return value
+    raise Unreadable(f"it is nested more than {MOST_DEEP} deep")
 
 
 _MISSING = frozenset(("missing brace", "missing bracket"))
@@ -42,7 +59,7 @@ _MISSING = frozenset(("missing brace", "missing bracket"))
 def value_of(span: Span, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
     """What a whole span says. Raises `Unreadable`."""
     if span.strict:
-        return span.value, ()
+        return _shallow(span.value, span.text), ()
     return decode(span.text, repair=repair)
 
 
