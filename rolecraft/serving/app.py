@@ -247,6 +247,10 @@ def make_app(model: TokenModel, settings: Settings) -> FastAPI:
             Refusal(f"Invalid URL ({asked}): {error.detail}.", status=error.status_code)
         )
 
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=499)  # as nginx counts it; nobody reads it
+
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> Response:
         return _refused(error)

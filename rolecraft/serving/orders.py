@@ -53,13 +53,15 @@ def chat_order(model: TokenModel, body: ChatBody, role: str, *, max_tokens: int)
     messages = [_message(message, at) for at, message in enumerate(body.messages)]
     mark = model.template.plain.mark
     thoughts = {
-        at: Answer(at, "", message.reasoning_content, (), "", "")
+        at: Answer(
+            at=at, text="", reasoning=message.reasoning_content, calls=(), end="", written=""
+        )
         for at, message in enumerate(body.messages)
         if message.role == "assistant" and message.reasoning_content
     }
     if tools:
         model._check_tools(tools)
-    turns = turns_of(messages, mark, thoughts, names={})
+    turns = turns_of(messages, mark, thoughts)
     prompt = model.template.render(turns, written_tools(tools, mark))
     longest = body.max_completion_tokens or body.max_tokens or max_tokens
     ids = model.encode(prompt)

@@ -1,10 +1,10 @@
-"""A tiny model that was trained on a conversation with tools, adapters for it, and a server of it."""
+"""A tiny model that learnt a conversation with tools by heart, adapters, and a server of it."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,8 @@ REPORT = "It is 22 degrees in Paris."
 THOUGHT = "<think>\nTwo and two.\n</think>\n\nFour."
 
 # What the model is trained to say: the conversation, the tools, the answer.
-LESSONS: list[tuple[list[Message], list[Tool], str]] = [
+Lesson = tuple[list[Message], list[Tool], str]
+LESSONS: list[Lesson] = [
     ([ASKED], [WEATHER], CALL),
     ([ASKED, CALLED, RETURNED], [WEATHER], REPORT),
     ([Message("Hello")], [], "Hello to you."),
@@ -56,7 +57,7 @@ LESSONS: list[tuple[list[Message], list[Tool], str]] = [
 ]
 
 
-def untrained() -> TransformersModel:
+def untrained(lessons: Sequence[Lesson] = LESSONS) -> TransformersModel:
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -66,7 +67,9 @@ def untrained() -> TransformersModel:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = [answer for _, _, answer in LESSONS] + [ASKED.content, "Hello assistant user system"]
+    texts = [answer for _, _, answer in lessons]
+    texts += [message.content for messages, _, _ in lessons for message in messages]
+    texts += ["assistant user system tool"]
     backend.train_from_iterator(texts, trainer)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=backend,
@@ -93,10 +96,12 @@ def untrained() -> TransformersModel:
     return TransformersModel(module, tokenizer, name="tiny", parser="hermes", reasoning="qwen3")
 
 
-def train(model: TransformersModel, steps: int = 300) -> None:
+def train(
+    model: TransformersModel, steps: int = 300, *, lessons: Sequence[Lesson] = LESSONS
+) -> None:
     """Teach the lessons by heart: cross-entropy on the answers."""
     rows = []
-    for messages, tools, answer in LESSONS:
+    for messages, tools, answer in lessons:
         prompt = model.encode(model.render(messages, tools))
         said = [*model.tokenizer.encode(answer, add_special_tokens=False), *model.ends]
         rows.append((prompt, said))
@@ -129,6 +134,21 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def teach(tmp_path: Path) -> Callable[[Sequence[Lesson]], Callable[..., TransformersModel]]:
+    """`teach(lessons)` trains a model on them; what it returns loads that model, each time anew."""
+
+    def teach(lessons: Sequence[Lesson]) -> Callable[..., TransformersModel]:
+        model = untrained(lessons)
+        train(model, lessons=lessons)
+        model.save(tmp_path / "taught")
+        return lambda: TransformersModel.load(
+            tmp_path / "taught", device="cpu", name="tiny", parser="hermes", reasoning="qwen3"
+        )
+
+    return teach
+
+
+@pytest.fixture(scope="session")
 def load(model_folder: Path) -> Callable[..., TransformersModel]:
     """Loads the trained model."""
 
@@ -209,6 +229,12 @@ class Running:
         finally:
             self._ready.set()
         await self.server.serve()
+
+
+@pytest.fixture(scope="session")
+def running() -> type[Running]:
+    """A server that the test stops itself."""
+    return Running
 
 
 @pytest.fixture
