@@ -192,6 +192,7 @@ def _record(trace: Imported, file: Path, report: Report | None) -> dict[str, Any
         "stop": trajectory.stop_reason,
         "usage": usage,
         "table": rows,
+        "costs": [asdict(row) for row in trajectory.costs()],
         "signals": {signal.name: signal.value for signal in trajectory.signals},
         "problems": trajectory.problems,
     }
@@ -260,6 +261,9 @@ def _summary(
         output.say(f"Measured: {', '.join(f'{s.name} = {s.value:g}' for s in signals)}")
     if table := trajectory.role_table():
         output.say(f"\n{table}\n")
+    costs = trajectory.costs()
+    if len({row.model for row in costs}) > 1 or costs.total.reused or costs.total.cached_tokens:
+        output.say(f"{costs}\n")
     if report is not None:
         failures_table(report, output)
         output.say(coverage([report]))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rolecraft.environments.streaming import Delta
     from rolecraft.models.base import Model
     from rolecraft.roles.surroundings import OnUnknown
+    from rolecraft.trajectories.costs import CostTable
     from rolecraft.trajectories.role_table import RoleTable
 
 
@@ -51,6 +52,10 @@ class Run:
     def usage(self) -> Usage:
         """What all model calls cost together."""
         return self.trajectory.usage
+
+    def costs(self) -> CostTable:
+        """What each role spent on which model; `str()` of it is a text table."""
+        return self.trajectory.costs()
 
     @property
     def approvals(self) -> list[Event]:

@@ -44,6 +44,7 @@ def failure_event(
     data = {"type": type(error).__name__, **about}
     if isinstance(error, ModelError) and error.attempts > 1:
         data["attempts"] = error.attempts
+        data["model"] = error.model
     return Event("error", content=str(error), data=data, cause=cause, usage=usage_of(error))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 UNKNOWN = "-"
 
@@ -45,3 +46,20 @@ def columns(text: str) -> int:
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
     )
+
+
+def text_table(lines: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Lines of cells in columns; the first `left` columns begin, the others end, at one place."""
+    widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            _padded(cell, width, begins=column < left)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _padded(cell: str, width: int, *, begins: bool) -> str:
+    space = " " * (width - columns(cell))
+    return cell + space if begins else space + cell

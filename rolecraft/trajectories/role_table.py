@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rolecraft.messages import USER
 from rolecraft.trajectories._header import declared_actions
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.in_words import UNKNOWN, columns, duration, money, printable
+from rolecraft.trajectories.in_words import UNKNOWN, duration, money, printable, text_table
 from rolecraft.trajectories.nesting import outermost
 from rolecraft.trajectories.timings import Timing
 
@@ -128,15 +128,7 @@ class RoleTable:
         return [self.words(row) for row in rows]
 
     def __str__(self) -> str:
-        lines = [self.HEAD, *self.cells]
-        widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(
-                _padded(cell, width, left=column > 0)
-                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        )
+        return text_table([self.HEAD, *self.cells])
 
 
 def role_table(trajectory: Trajectory, *, timings: Mapping[int, Timing] | None = None) -> RoleTable:
@@ -219,8 +211,3 @@ def _is_asked_again(messages: Any) -> bool:
 def _add(total: RoleRow, name: str, value: Any) -> None:
     if value is not None:
         setattr(total, name, (getattr(total, name) or 0) + value)
-
-
-def _padded(cell: str, width: int, *, left: bool) -> str:
-    space = " " * (width - columns(cell))
-    return space + cell if left else cell + space

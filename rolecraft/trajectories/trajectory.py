@@ -11,6 +11,7 @@ from rolecraft.trajectories.events import Event, EventKind, Signal, Usage
 from rolecraft.trajectories.recorder import header
 
 if TYPE_CHECKING:
+    from rolecraft.trajectories.costs import CostTable
     from rolecraft.trajectories.role_table import RoleTable
     from rolecraft.trajectories.timings import Timing
 
@@ -58,6 +59,12 @@ class Trajectory:
         from rolecraft.trajectories.role_table import role_table
 
         return role_table(self)
+
+    def costs(self) -> CostTable:
+        """What each role spent on which model; `str()` of it is a text table."""
+        from rolecraft.trajectories.costs import costs
+
+        return costs(self)
 
     def write(self, events: Sequence[Event]) -> None:
         self.events.extend(events)
