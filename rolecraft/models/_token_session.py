@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from rolecraft.errors import NotRestorable, UsageError
 from rolecraft.models._continuing import Continuation, continuation
 from rolecraft.models._hashing import hash64
+from rolecraft.models._locality import HEAD
 from rolecraft.models._turns import Answer, turns_of, written_tools
 from rolecraft.models.base import Completion, Session, Tool
 from rolecraft.models.chat_template import TemplateRefuses
 
 if TYPE_CHECKING:
-    from rolecraft.messages import Message
     from rolecraft.models.token_model import TokenModel
 
 
@@ -33,6 +33,8 @@ class Extension:
     given: list[int]
     rendered: str
     """The conversation, with marks for the answers of this sequence."""
+    complete: bool = True
+    """Whether that is all of it, or its beginning and end only."""
     tools: str
     restarts: bool = False
     """A new sequence starts."""
@@ -55,12 +57,15 @@ class TokenSession(Session):
         self.calls = 0
         """Calls of tools so far: numbers those that the model gave no id."""
         self._rendered = ""
-        """The conversation up to the last answer, as the last call rendered it."""
+        """The conversation up to the last answer, as the last call rendered it; empty if it did not
+        render all of it."""
         self._tools = ""
         self._answers: dict[int, Answer] = {}
         """All sampled answers, by the index of their message."""
         self._began = 0
         """Answers from this index on are of the present sequence."""
+        self._previous = -1
+        """Index of the answer before the last."""
         self._behind = False
         """Whether the last answer came from a record, and nothing was rendered since."""
 
@@ -101,9 +106,9 @@ class TokenSession(Session):
         """Render what came from a record, once something must be added to it."""
         if self._behind:
             self._behind = False
-            last = max(self._answers)
+            last = next(reversed(self._answers))
             self._tools = written_tools(self.offered, self.model.template.plain.mark)
-            self._rendered = self._render(self.messages[:last], self._tools)
+            self._rendered = self._render(range(last), self._tools)
 
     def extend(self, tools: Sequence[Tool] = ()) -> Extension:
         """What the messages add to the sequence.
@@ -116,19 +121,24 @@ class TokenSession(Session):
         template = self.model.template
         offered = written_tools(tools, template.plain.mark) if tools else ""
         if not self.tokens:
-            text = self._render(self.messages, offered)
+            text = self._render(None, offered)
             return Extension(given=template.encode(text), rendered=text, tools=offered)
-        found, text = self._continuation(offered)
+        found, text, complete = self._continuation(offered)
         if not found.rewrite or (self.model.on_rewrite == "keep" and found.rest is not None):
-            given = template.encode(found.rest or "")
-            return Extension(given=given, rendered=text, tools=offered, rewrite=found.rewrite)
+            return Extension(
+                given=template.encode(found.rest or ""),
+                rendered=text,
+                complete=complete,
+                tools=offered,
+                rewrite=found.rewrite,
+            )
         if self.model.on_rewrite == "error":
             raise UsageError(
                 f"The chat template of `{self.model.name}` does not continue the conversation of "
                 f"role {self.role!r} token for token: {found.rewrite}. Use `on_rewrite='fork'` for "
                 f"a new sequence at each such turn, or 'keep' to go on with the old one."
             )
-        text = self._render(self.messages, offered, whole=True)
+        text = self._render(None, offered, whole=True)
         return Extension(
             given=template.encode(text),
             rendered=text,
@@ -141,6 +151,7 @@ class TokenSession(Session):
         """Append one call's tokens."""
         if extension.restarts:
             self.restarts += 1
+            self._answers = self._known()
         if extension.restarts or not self.tokens:
             self.tokens = []
             self._began = len(self.messages)
@@ -148,7 +159,8 @@ class TokenSession(Session):
         assert span is not None
         self.tokens.extend(extension.given)
         self.tokens.extend(span.sampled)
-        self._rendered, self._tools = extension.rendered, extension.tools
+        self._rendered = extension.rendered if extension.complete else ""
+        self._tools = extension.tools
         self._remember(completion)
 
     def _remember(self, completion: Completion) -> None:
@@ -156,6 +168,7 @@ class TokenSession(Session):
         at = len(self.messages)
         written, end = self.model.as_sampled(completion.tokens.sampled)
         self.calls += len(completion.tool_calls)
+        self._previous = next(reversed(self._answers), -1)
         self._answers[at] = Answer(
             at=at,
             text=completion.text,
@@ -165,53 +178,95 @@ class TokenSession(Session):
             written=written,
         )
 
-    def _continuation(self, offered: str) -> tuple[Continuation, str]:
+    def _continuation(self, offered: str) -> tuple[Continuation, str, bool]:
+        """How the conversation goes on after the last answer; a rendering, and whether of all.
+
+        Where the template is local, only the conversation's beginning and end are rendered. Now and
+        then all of it is, to see whether that says the same.
+        """
         last = self._last_answer()
         if last is None:
-            return Continuation(rest=None, rewrite="messages removed"), ""
-        why = "other tools offered" if offered != self._tools else ""
-        text, closed = self._rendered_around(last, offered)
-        found = continuation(
+            return Continuation(rest=None, rewrite="messages removed"), "", True
+        part = self._window(last) if offered == self._tools else None
+        found = None if part is None else self._found_in(part, last, offered)
+        count = len(self._answers)
+        # At 1, 2, 4, 8, ... answers: all in all, that is twice the work of rendering it once.
+        if found is not None and count & (count - 1):
+            return *found, False
+        whole = self._found_in_all(last, offered)
+        if found is not None and found[0] != whole[0]:
+            self.model.template.local = False
+        return *whole, True
+
+    def _found_in_all(self, last: Answer, offered: str) -> tuple[Continuation, str]:
+        try:
+            text = self._render(None, offered)
+        except TemplateRefuses:
+            if last.plain or not last.calls:
+                raise
+            last.plain, last.parts = True, []  # say: a template that takes one call at a time
+            text = self._render(None, offered)
+        before = self._rendered or self._render(range(last.at), self._tools)
+        found = self._compared(last, text, before, self._closed(range(last.at + 1), offered))
+        if found.rewrite and offered != self._tools:
+            found.rewrite = "other tools offered"
+        return found, text
+
+    def _found_in(
+        self, part: Sequence[int], last: Answer, offered: str
+    ) -> tuple[Continuation, str] | None:
+        """The same from a part of the messages; None if the template wants them all."""
+        try:
+            text = self._render(part, offered)
+            before = self._render([at for at in part if at < last.at], offered)
+        except TemplateRefuses:
+            return None
+        closed = self._closed([at for at in part if at <= last.at], offered)
+        return self._compared(last, text, before, closed), text
+
+    def _closed(self, part: Sequence[int], offered: str) -> str:
+        try:
+            return self._render(part, offered, opens_answer=False)
+        except TemplateRefuses:
+            return ""
+
+    def _window(self, last: Answer) -> Sequence[int] | None:
+        """Indices of the messages that a local template's rendering of the end depends on.
+
+        The first ones, and all from before the answer before the last. None if that is nearly all.
+        """
+        first = self._previous - 1
+        if not self.model.template.local or self._previous < self._began or first <= 2 * HEAD:
+            return None
+        return [*range(HEAD), *range(first, len(self.messages))]
+
+    def _known(self) -> dict[int, Answer]:
+        """The answers whose messages are still where they were."""
+        return {
+            at: answer
+            for at, answer in self._answers.items()
+            if at < len(self.messages) and answer.is_at(self.messages[at])
+        }
+
+    def _compared(self, last: Answer, text: str, before: str, closed: str) -> Continuation:
+        return continuation(
             text,
-            before=self._rendered,
+            before=before,
             closed=closed,
             answer=last,
             ends=self.model.end_texts,
             special_at=self.model.template.plain.special_at,
         )
-        if found.rewrite and why:
-            found.rewrite = why
-        return found, text
 
     def _last_answer(self) -> Answer | None:
         """The last answer of the sequence; None if its message is no longer where it was."""
-        last = self._answers[max(self._answers)]
-        at = last.at
-        message = self.messages[at] if at < len(self.messages) else None
-        if last.message is None and message is not None and message.content == last.text:
-            last.message = message
-        if message is None or message is not last.message or message.role != "assistant":
-            return None
-        return last
-
-    def _rendered_around(self, last: Answer, offered: str) -> tuple[str, str]:
-        """All messages, and those up to the last answer without the beginning of another one."""
-        try:
-            text = self._render(self.messages, offered)
-        except TemplateRefuses:
-            if last.plain or not last.calls:
-                raise
-            last.plain, last.parts = True, []  # say: a template that takes one call at a time
-            text = self._render(self.messages, offered)
-        try:
-            closed = self._render(self.messages[: last.at + 1], offered, opens_answer=False)
-        except TemplateRefuses:
-            closed = ""
-        return text, closed
+        last = next(reversed(self._answers.values()))
+        here = last.at < len(self.messages) and last.is_at(self.messages[last.at])
+        return last if here else None
 
     def _render(
         self,
-        messages: Sequence[Message],
+        part: Sequence[int] | None,
         tools: str,
         *,
         whole: bool = False,
@@ -219,14 +274,17 @@ class TokenSession(Session):
     ) -> str:
         """The messages as the template writes them, with marks for this sequence's answers.
 
-        `whole`: every answer as it reads, for a new sequence.
+        `part` are indices of messages, None means all. `whole`: every answer as it reads, for a new
+        sequence.
         """
         template = self.model.template
-        turns = turns_of(messages, template.plain.mark, self._answers, names={})
-        if not whole:
-            for at, answer in self._answers.items():
-                if self._began <= at < len(turns):
-                    turns[at] = answer.stand_in(turns[at])
+        turns = turns_of(
+            self.messages,
+            template.plain.mark,
+            self._known() if whole else self._answers,
+            part=part,
+            stand_ins_from=None if whole else self._began,
+        )
         return template.render(turns, tools, opens_answer=opens_answer)
 
 

@@ -75,6 +75,12 @@ class Answer:
     parts: list[str] = field(default_factory=list)
     """The marks of its stand-in."""
 
+    def is_at(self, message: Message) -> bool:
+        """Whether `message` is its message; it becomes so when it is asked of first."""
+        if self.message is None and message.role == "assistant" and message.content == self.text:
+            self.message = message
+        return message is self.message
+
     def stand_in(self, turn: Turn) -> Turn:
         """The turn of its message, with a mark in the place of each part that was sampled."""
         if not self.parts:
@@ -100,24 +106,28 @@ class Answer:
 def turns_of(
     messages: Sequence[Message],
     mark: Callable[[str], str],
-    answers: Mapping[int, Answer],
+    answers: Mapping[int, Answer] | None = None,
     *,
-    first: int = 0,
-    names: dict[str, str],
+    part: Sequence[int] | None = None,
+    stand_ins_from: int | None = None,
 ) -> list[Turn]:
-    """The turns of messages, of which the one at `first` is the first.
+    """The turns of messages; with `part` of those that have these indices only.
 
-    `answers` are what is known of sampled ones, by index. `names` are the tools' names by the ids
-    of their calls; those of these messages are added.
+    `answers` are what is known of sampled ones, by index. From `stand_ins_from` on, stand-ins take
+    their places.
     """
     turns: list[Turn] = []
-    for at, message in enumerate(messages, first):
-        metadata = message.metadata
-        answer = answers.get(at)
-        if metadata is None and answer is None:
+    names: dict[str, str] = {}
+    for at in range(len(messages)) if part is None else part:
+        message = messages[at]
+        answer = answers.get(at) if answers else None
+        if message.metadata is None and answer is None:
             turns.append(Turn(message.api_role, mark(message.content)))
-        else:
-            turns.append(_turn(message, mark, answer, names))
+            continue
+        turn = _turn(message, mark, answer, names)
+        if answer is not None and stand_ins_from is not None and at >= stand_ins_from:
+            turn = answer.stand_in(turn)
+        turns.append(turn)
     return turns
 
 

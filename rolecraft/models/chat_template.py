@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from rolecraft.errors import UsageError
+from rolecraft.models._locality import is_local
 from rolecraft.models._plain_text import PlainText
 from rolecraft.models._turns import Form, Turn
 
@@ -49,6 +50,8 @@ class ChatTemplate:
         self._name = name
         self._settings = dict(settings or {})
         self.plain = PlainText(tokenizer, name)
+        self.local = is_local(self.source)
+        """Whether messages are written one by one (see `_locality`)."""
         # Caches per instance: `lru_cache` on methods would keep every template alive.
         self._render_once = lru_cache(CACHED_PROMPTS)(self._render)
         self._encode_once = lru_cache(CACHED_PROMPTS)(self._encode)

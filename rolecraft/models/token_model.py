@@ -229,7 +229,7 @@ class TokenModel(Model):
         ordinary text and only the template's own special tokens count.
         """
         mark = self.template.plain.mark
-        turns = turns_of(messages, mark, {}, names={})
+        turns = turns_of(messages, mark)
         return self.template.render(turns, written_tools(tools, mark))
 
     def encode(self, text: str) -> list[int]:
