@@ -142,7 +142,7 @@ _ROWS = (
             *(
                 f"{start}<|channel|>{channel}<|message|>"
                 for start in ("", "<|end|><|start|>assistant", "<|start|>assistant", "<|start|>")
-                for channel in ("final", "commentary")
+                for channel in ("final", "final <|constrain|>json", "commentary")
             ),
             "<|return|>",
         ),
