@@ -23,7 +23,9 @@ from rolecraft.models._vllm import COLDEST, load_base, weights_folder
 from rolecraft.models.adapter_proof import AdapterProof, check_probe
 from rolecraft.models.adapters import Adapters, AdapterVersion
 from rolecraft.models.base import FinishReason
-from rolecraft.models.token_model import Sampled, TokenModel, TokenRequest, end_tokens
+from rolecraft.models.reasoning import ReasoningFormat
+from rolecraft.models.token_model import OnRewrite, Sampled, TokenModel, TokenRequest, end_tokens
+from rolecraft.models.tool_calls import ToolCallParser
 
 Logprobs = dict[int, float]
 """Ids and their natural log-probabilities at one position."""
@@ -63,6 +65,9 @@ class VLLMSampling(TokenModel):
         seed: int = 0,
         max_tokens: int = 512,
         template: Mapping[str, Any] | None = None,
+        parser: ToolCallParser | str | None = None,
+        reasoning: ReasoningFormat | str | None = None,
+        on_rewrite: OnRewrite = "fork",
         max_rank: int = 64,
         max_adapters: int = 8,
         context: int | None = None,
@@ -78,6 +83,9 @@ class VLLMSampling(TokenModel):
             seed=seed,
             max_tokens=max_tokens,
             template=template,
+            parser=parser,
+            reasoning=reasoning,
+            on_rewrite=on_rewrite,
         )
         self.path = path
         self.adapters = Adapters(
@@ -174,7 +182,7 @@ class VLLMSampling(TokenModel):
                 answer = await self._choose(request, adapter)
             else:
                 answer = await self._write(request, adapter)
-            if request.report is not None:
+            if request.report is not None and answer.reported is None:
                 answer.reported = await self._report(request, answer.ids, adapter)
         if adapter is None:
             answer.version = self.version
@@ -189,9 +197,16 @@ class VLLMSampling(TokenModel):
             "stop_token_ids": sorted(self.ends),
             "stop": list(request.stop),
         }
+        # Drawn with nothing changed, the tokens need not be read again for a report.
+        plain = request.temperature == request.top_p == 1.0 and request.report is not None
+        if plain:
+            settings["logprobs"] = request.report
         drawn = await self._draw(request.ids, settings, adapter, request.listen)
         logprobs, support = self._as_recorded(request, drawn)
-        return Sampled(ids=drawn.ids, logprobs=logprobs, finish=drawn.finish, support=support)
+        answer = Sampled(ids=drawn.ids, logprobs=logprobs, finish=drawn.finish, support=support)
+        if plain:
+            answer.reported = _reported(request, drawn.ids, drawn.logprobs)
+        return answer
 
     async def _choose(self, request: TokenRequest, adapter: AdapterVersion | None) -> Sampled:
         """Walk down the tree of choices. A token without an alternative has probability one."""
@@ -229,7 +244,7 @@ class VLLMSampling(TokenModel):
             "top_p": request.top_p,
             "seed": key >> 1,  # vLLM's seeds have 63 bits
             "logprobs": support if cut else 0,
-            "skip_special_tokens": True,
+            "skip_special_tokens": False,  # a stop string may be one
             "spaces_between_special_tokens": False,
         }
 
@@ -272,11 +287,7 @@ class VLLMSampling(TokenModel):
         """At temperature 1 with nothing cut off: the answer is read once more, not written."""
         assert request.report is not None
         found = await self._prompt_logprobs(request.ids + ids, request.report, adapter)
-        reported = []
-        for token, at in zip(ids, found[len(request.ids) - 1 :], strict=True):
-            likeliest = sorted(at.items(), key=lambda pair: -pair[1])[: request.report]
-            reported.append((at[token], likeliest))
-        return reported
+        return _reported(request, ids, found[len(request.ids) - 1 :])
 
     async def _prompt_logprobs(
         self, ids: list[int], likeliest: int, adapter: AdapterVersion | None
@@ -291,6 +302,16 @@ class VLLMSampling(TokenModel):
     def _shapes(self) -> Mapping[str, Shape] | None:
         folder = weights_folder(self.path)
         return None if folder is None else base_shapes(folder)
+
+
+def _reported(
+    request: TokenRequest, ids: Sequence[int], found: Sequence[Logprobs]
+) -> list[tuple[float, list[tuple[int, float]]]]:
+    """What `Sampled.reported` is, from log-probabilities of each token and the likeliest."""
+    return [
+        (at[token], sorted(at.items(), key=lambda pair: -pair[1])[: request.report])
+        for token, at in zip(ids, found, strict=True)
+    ]
 
 
 def _possible(logprob: float | None) -> bool:

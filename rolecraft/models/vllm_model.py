@@ -17,6 +17,9 @@ from rolecraft.models._vllm import check_installed, engine_settings
 from rolecraft.models._vllm_guard import Guard, children
 from rolecraft.models._vllm_sampling import Drawn, Listen, Logprobs, VLLMSampling
 from rolecraft.models.adapters import AdapterVersion
+from rolecraft.models.reasoning import ReasoningFormat
+from rolecraft.models.token_model import OnRewrite
+from rolecraft.models.tool_calls import ToolCallParser
 
 
 class VLLMModel(VLLMSampling):
@@ -32,7 +35,7 @@ class VLLMModel(VLLMSampling):
     adapters may call this base model by. `widest_support` bounds how many ids a token may be
     drawn from where `top_p` is below 1. `restarts` is how often a dead engine is started anew.
     `engine` are further arguments of vLLM's engine, by the names of its `AsyncEngineArgs`:
-    `{"gpu_memory_utilization": 0.6, "tensor_parallel_size": 2}`.
+    `{"gpu_memory_utilization": 0.6, "tensor_parallel_size": 2}`. For the others see `TokenModel`.
 
     Sampling depends on weights, seeds and positions, and on rounding: which calls share a step
     changes sums in their last bits, so that long answers may differ between runs. One event loop
@@ -50,6 +53,9 @@ class VLLMModel(VLLMSampling):
         context: int | None = None,
         dtype: str = "auto",
         template: Mapping[str, Any] | None = None,
+        parser: ToolCallParser | str | None = None,
+        reasoning: ReasoningFormat | str | None = None,
+        on_rewrite: OnRewrite = "fork",
         max_adapters: int = 8,
         max_rank: int = 64,
         also_known_as: Sequence[str] = (),
@@ -64,6 +70,9 @@ class VLLMModel(VLLMSampling):
             seed=seed,
             max_tokens=max_tokens,
             template=template,
+            parser=parser,
+            reasoning=reasoning,
+            on_rewrite=on_rewrite,
             max_rank=max_rank,
             max_adapters=max_adapters,
             context=context,

@@ -28,6 +28,9 @@ from rolecraft.models._vllm_process import (
     free_port,
     vllm_program,
 )
+from rolecraft.models.reasoning import ReasoningFormat
+from rolecraft.models.token_model import OnRewrite
+from rolecraft.models.tool_calls import ToolCallParser
 from rolecraft.models.vllm_server_model import VLLMServerModel
 
 # Seconds a server may take to end by itself before it is killed.
@@ -66,6 +69,9 @@ class VLLMServer:
         context: int | None = None,
         dtype: str = "auto",
         template: Mapping[str, Any] | None = None,
+        parser: ToolCallParser | str | None = None,
+        reasoning: ReasoningFormat | str | None = None,
+        on_rewrite: OnRewrite = "fork",
         max_adapters: int = 8,
         max_rank: int = 64,
         also_known_as: Sequence[str] = (),
@@ -92,6 +98,9 @@ class VLLMServer:
             max_tokens=max_tokens,
             context=context,
             template=template,
+            parser=parser,
+            reasoning=reasoning,
+            on_rewrite=on_rewrite,
             max_adapters=max_adapters,
             max_rank=max_rank,
             also_known_as=also_known_as,

@@ -158,8 +158,9 @@ async def test_a_nucleus_wider_than_is_recorded_is_refused(base: Path, model: An
         model._widest_support = narrow
 
 
+@pytest.mark.parametrize(("temperature", "top_p"), [(0.5, 0.5), (1.0, 1.0)])
 async def test_reported_logprobs_are_at_temperature_one_with_nothing_cut(
-    model: Any, reference: Any
+    model: Any, reference: Any, temperature: float, top_p: float
 ) -> None:
     import torch
 
@@ -167,7 +168,15 @@ async def test_reported_logprobs_are_at_temperature_one_with_nothing_cut(
 
     ids = list(range(30, 60))
     sampled = await model.sample(
-        TokenRequest(ids=ids, role="", key=7, temperature=0.5, top_p=0.5, max_tokens=6, report=3)
+        TokenRequest(
+            ids=ids,
+            role="",
+            key=7,
+            temperature=temperature,
+            top_p=top_p,
+            max_tokens=6,
+            report=3,
+        )
     )
     with torch.no_grad():
         logits = reference()(torch.tensor([ids + sampled.ids])).logits[0]
