@@ -43,14 +43,18 @@ class LoraLayers:
         self._rows: list[str] | None = None
         self._hooks: dict[torch.nn.Module, Any] = {}
 
-    def load(self, name: str, folder: str | Path) -> None:
-        """Put the adapter in `folder` into the module. Raises `AdapterError` if it does not fit."""
+    def load(self, name: str, stored: str | Path, called: str | Path | None = None) -> None:
+        """Put the adapter in the folder `stored` into the module, or raise `AdapterError`.
+
+        `called` is the folder that errors name, where `stored` is a copy.
+        """
+        folder = called or stored
         peft = _peft()
         self._count += 1
         inside = f"v{self._count}"
         try:
-            config = peft.PeftConfig.from_pretrained(str(folder))
-            tensors = peft.utils.load_peft_weights(str(folder), device=str(self._module.device))
+            config = peft.PeftConfig.from_pretrained(str(stored))
+            tensors = peft.utils.load_peft_weights(str(stored), device=str(self._module.device))
         except Exception as error:  # each of the libraries underneath has errors of its own
             raise AdapterError(f"The adapter `{folder}` cannot be read: {error}") from error
         self._check(config, folder)

@@ -177,7 +177,9 @@ class TransformersModel(TokenModel):
         return Flight(self.module, rows, ends=self.ends, lora=self._lora)
 
     async def _take_in(self, version: AdapterVersion) -> None:
-        await self._batcher.call(lambda: self._lora.load(version.name, version.path), at_once=True)
+        await self._batcher.call(
+            lambda: self._lora.load(version.name, version.path, version.source), at_once=True
+        )
 
     async def _take_out(self, version: AdapterVersion) -> None:
         await self._batcher.call(lambda: self._lora.unload(version.name), at_once=True)

@@ -173,7 +173,7 @@ def adapter(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Cal
             config = peft.LoraConfig(
                 **{
                     "r": 4,
-                    "lora_alpha": 8,
+                    "lora_alpha": 64,
                     "init_lora_weights": False,
                     "target_modules": ["q_proj", "v_proj", "down_proj"],
                     **settings,

@@ -123,7 +123,7 @@ async def test_adapters_are_changed_by_their_admin_only(
         refused = await client.post(f"{closed.url}/load_lora_adapter", json=body)
         assert refused.status_code == 403
         assert "--admin-key-file" in refused.json()["error"]["message"]
-        for key in ("user", ""):
+        for key in ("user", "root2"):
             headers = {"authorization": f"Bearer {key}"}
             for path in ("load", "unload"):
                 url = f"{open_.url}/{path}_lora_adapter"

@@ -143,7 +143,7 @@ def _comparable(event: Event) -> dict[str, Any]:
         "content": event.content,
         "to": event.to,
         "cause": event.cause,
-        "data": _without_ids(event.data),
+        "data": _without_ids({**event.data, "model": None}),
         "prompt_tokens": event.usage and event.usage.prompt_tokens,
     }
 
