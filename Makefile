@@ -62,7 +62,7 @@ bench-parsers: $(VLLM_VENV)/.sglang
 fuzz: $(FUZZ_VENV)/.fuzz
 	@mkdir -p fuzz/corpus
 	$(FUZZ_VENV)/bin/python fuzz/tool_parsers.py fuzz/corpus -max_total_time=$(FUZZ_SECONDS) \
-	  -max_len=512 -timeout=20 -artifact_prefix=fuzz/
+	  -max_len=256 -len_control=0 -timeout=20 -artifact_prefix=fuzz/
 
 # One environment, two stamps: the demo does not wait for the linters, nor the tests for a new one.
 $(VENV)/.demo: $(INPUTS) | $(BIN)/python

@@ -20,10 +20,10 @@ sys.path[:0] = [
     str(Path(__file__).parents[1] / "tests" / "models" / "tool_calls"),
 ]
 
-from tool_call_texts import EVERY_MARKER, FORMATS, JSON, MARKERS, THINKING
+from tool_call_texts import EVERY_MARKER, FORMATS, JSON, MARKERS, THINKING  # noqa: E402
 
-from rolecraft.messages import ToolCall
-from rolecraft.models.tool_calls import get_parser
+from rolecraft.messages import ToolCall  # noqa: E402
+from rolecraft.models.tool_calls import get_parser  # noqa: E402
 
 TIMES, MOST = 16, 45
 NOISE = 0.03
