@@ -18,6 +18,7 @@ from rolecraft.models.reasoning.split import reader_of
 from rolecraft.models.tool_calls import (
     ContentPiece,
     ParsedOutput,
+    ReasoningPiece,
     TakenBack,
     ToolCallParser,
     choose_format,
@@ -102,9 +103,13 @@ class AnswerReader:
         return output
 
     def listener(
-        self, tools: Sequence[Tool], prompt: str, say: Callable[[str], None]
+        self,
+        tools: Sequence[Tool],
+        prompt: str,
+        say: Callable[[str], None],
+        think: Callable[[str], None],
     ) -> Callable[[str], None]:
-        """Takes an answer in pieces, and says what of it is text."""
+        """Takes an answer in pieces, and says what of it is text and what reasoning."""
         reader = self.reader(tools)
         if reader is None:
             return say
@@ -114,6 +119,8 @@ class AnswerReader:
             for part in stream.feed(piece):
                 if isinstance(part, ContentPiece):
                     say(part.text)
+                elif isinstance(part, ReasoningPiece):
+                    think(part.text)
                 elif isinstance(part, TakenBack):
                     say(RESET)
 

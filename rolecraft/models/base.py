@@ -347,13 +347,13 @@ class Session:
             self._thoughts.append(piece)
             self.on_reasoning(piece)
 
-    def deliverer(self) -> Callable[[str], None]:
+    def deliverer(self, *, reasoning: bool = False) -> Callable[[str], None]:
         """`deliver` for the call under way only: what comes after its end is nobody's."""
         mine = self._pieces
 
         def deliver(piece: str) -> None:
             if self._pieces is mine:
-                self.deliver(piece)
+                (self.deliver_reasoning if reasoning else self.deliver)(piece)
 
         return deliver
 

@@ -268,14 +268,18 @@ class TokenModel(Model):
                 )
             max_tokens = min(max_tokens, room)
         listen = None
-        if session.on_delta is not None and tree is None:
+        listened = session.on_delta is not None or session.on_reasoning is not None
+        if listened and tree is None:
             reader = self.reader.reader(tools)
-            say = _posting(session.deliverer(), session.deliver_anew)
+            say, think = (
+                _posting(session.deliverer(reasoning=thoughts), session.deliver_anew)
+                for thoughts in (False, True)
+            )
             listen = Pieces(
                 lambda sampled: self.reader.decode(
                     [t for t in sampled if t not in self.ends], reader
                 ),
-                self.reader.listener(tools, extension.rendered, say),
+                self.reader.listener(tools, extension.rendered, say, think),
                 stop=sampling.stop,
             )
         return TokenRequest(
