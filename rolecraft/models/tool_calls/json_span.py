@@ -48,6 +48,7 @@ _VALUE, _ITEM, _KEY, _COLON, _COMMA = range(5)
 
 def json_span(source: Source) -> Reading[Span]:
     """Read an object or a list, which begins here."""
+    source.trim()  # an error of `json` counts the lines of all text before it
     text, at = source.text, source.at
     if text.find("}", at) >= 0:
         try:

@@ -17,6 +17,9 @@ from rolecraft.models.tool_calls.json_calls import Unreadable, arguments_in, dec
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.source import Reading, Source
 
+_NO_LABEL = re.compile(r"""\s*(?:["']|null\s*\Z)""").match
+"""How arguments begin that are no object, and in no code fence."""
+
 
 class Header(NamedTuple):
     """What the header of a call says. Without a name, `guess` finds one."""
@@ -150,7 +153,7 @@ class SectionBody:
 
     def _label(self, text: str) -> tuple[str, str]:
         """What stands between a header and the arguments, and what there is of the latter."""
-        if not self.fenced:
+        if not self.fenced or _NO_LABEL(text) is not None:
             return "", text.strip()
         label, _, written = text.partition("```")
         return label.strip(), written.removeprefix("json").strip()

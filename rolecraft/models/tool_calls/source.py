@@ -108,6 +108,11 @@ class Source:
         else:
             self.text += delta
 
+    def trim(self) -> None:
+        """Forget what was read, if that is much: some functions look at a text's beginning."""
+        if self.at > 50_000:
+            self.push("")
+
     def unread(self, text: str) -> None:
         """Put `text`, which was read last, back."""
         if self.text.startswith(text, self.at - len(text)) and self.at >= len(text):

@@ -1,0 +1,56 @@
+"""Formats by name: ours, those of users, and the names that others have for ours."""
+
+import pytest
+
+from rolecraft.errors import UnknownName, UsageError
+from rolecraft.messages import ToolCall
+from rolecraft.models.tool_calls import get_parser, parser_names, register_parser
+from rolecraft.models.tool_calls.grammar import Grammar
+from rolecraft.models.tool_calls.json_body import Ends, JSONBody
+from rolecraft.models.tool_calls.json_calls import write_calls
+from rolecraft.models.tool_calls.registry import ALIASES
+
+
+def test_every_name_and_alias_has_a_parser() -> None:
+    for name in parser_names():
+        assert get_parser(name).name == name
+    for alias, name in ALIASES.items():
+        assert get_parser(alias).name == name
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UnknownName) as raised:
+        get_parser("hermess")
+    said = str(raised.value)
+    assert "'hermess'" in said
+    assert "Did you mean 'hermes'?" in said
+    assert all(f"`{name}`" in said for name in parser_names())
+    assert "@register_parser" in said
+
+
+def test_a_format_of_ones_own() -> None:
+    @register_parser("angle-test")
+    def angle() -> Grammar:
+        return Grammar(
+            name="angle-test",
+            opens=("<<call>>",),
+            body=JSONBody(Ends(("<</call>>",), ("<<call>>",))),
+            write=lambda calls: write_calls(calls, "<<call>>", "<</call>>"),
+        )
+
+    parser = get_parser("angle-test")
+    calls = [ToolCall("a", {"x": "<</call>>"}), ToolCall("b", {})]
+    assert parser.parse(f"Hm. {parser.render(calls)}").tool_calls == calls
+    assert "angle-test" in parser_names()
+    with pytest.raises(UsageError, match="'angle-test' is registered already"):
+        register_parser("angle-test")(angle)
+
+
+def test_names_of_ours_can_not_be_taken() -> None:
+    with pytest.raises(UsageError, match="'mistral' is registered already"):
+        register_parser("mistral")(lambda: get_parser("hermes").grammar)
+
+
+def test_a_parser_shows_how_to_get_it() -> None:
+    assert repr(get_parser("qwen")) == "get_parser('qwen')"
+    assert repr(get_parser("qwen3", repair=False)) == "get_parser('qwen', repair=False)"
