@@ -91,7 +91,9 @@ FAMILIES = {
         Family("longcat", ["</longcat_s>"], ["</longcat_s>"], "longcat"),
         Family("mistral", MISTRAL, ["</s>"], "mistral"),
         Family("mistral_v3", MISTRAL, ["</s>"], "mistral", rewrites=True),
-        Family("gpt_oss", HARMONY, ["<|return|>", "<|call|>"], "gpt_oss", thinks=True, rewrites=True),
+        Family(
+            "gpt_oss", HARMONY, ["<|return|>", "<|call|>"], "gpt_oss", thinks=True, rewrites=True
+        ),
     )
 }
 TOOLS = (
@@ -109,7 +111,24 @@ TOOLS = (
         parameters={"type": "object", "properties": {"text": {"type": "string"}}},
     ),
 )
-WORDS = ["aa", "ab", "ba", "bb", "aab", " ", "  ", "\n", "\n\n", "é", "漢", "🙂", '"', "{", "}", "user"]
+WORDS = [
+    "aa",
+    "ab",
+    "ba",
+    "bb",
+    "aab",
+    " ",
+    "  ",
+    "\n",
+    "\n\n",
+    "é",
+    "漢",
+    "🙂",
+    '"',
+    "{",
+    "}",
+    "user",
+]
 
 
 @cache
@@ -252,12 +271,19 @@ def random_call(draw: random.Random, number: int, family: Family) -> ToolCall:
 def written(family: Family, thought: str, text: str, calls: Sequence[ToolCall]) -> str:
     rendered = get_parser(family.parser).render(calls) if calls else ""
     if family.name == "gpt_oss":
-        parts = [f"<|channel|>analysis<|message|>{thought}<|end|><|start|>assistant"] * bool(thought)
+        analysis = f"<|channel|>analysis<|message|>{thought}<|end|><|start|>assistant"
+        before = analysis if thought else ""
         if not calls:
-            return "".join([*parts, f"<|channel|>final<|message|>{text}"])
-        return "".join([*parts, rendered.removeprefix("<|start|>assistant").removesuffix("<|call|>")])
+            return f"{before}<|channel|>final<|message|>{text}"
+        return before + rendered.removeprefix("<|start|>assistant").removesuffix("<|call|>")
     before = f"<think>\n{thought}\n</think>\n\n" if thought else ""
     return before + text + ("\n" if text and calls else "") + rendered
+
+
+def plain_call(family: Family) -> ToolCall:
+    """One call that is the same in every test."""
+    call_id = "functions.look:0" if family.parser == "kimi_k2" else ""
+    return ToolCall("look", {"place": "aab", "times": 2}, call_id)
 
 
 @dataclass
@@ -312,6 +338,7 @@ class Kit:
     converse = staticmethod(converse)
     words = staticmethod(words)
     written = staticmethod(written)
+    call = staticmethod(plain_call)
 
 
 @pytest.fixture(scope="session")
