@@ -63,8 +63,9 @@ class RateLimiter:
     """Bounds the requests under way to one model, for everybody who asks it. One event loop.
 
     `start` is the limit to begin with, `least` and `most` are its bounds, in requests under way.
-    With `least=start` only `Retry-After` slows it down; `least` may be a fraction, which means
-    pauses, of `longest_gap` seconds at most. `clock` gives seconds.
+    `least` may be a fraction, which means pauses, of `longest_gap` seconds at most. With
+    `least=start` the limit stays as it is, and only `Retry-After` holds requests up. `clock` gives
+    seconds.
 
     `async with limiter.turn() as turn:` surrounds one attempt. `turn.refused()` says that the
     server had too much to do; a turn that ends without it and without an exception was answered.
@@ -96,6 +97,7 @@ class RateLimiter:
         self.refusals = 0
         self.congestions = 0
         """How often the limit was lowered."""
+        self._fixed = least == start
         self._clock = clock
         self._begun = 0
         """How many requests have begun; the number of the latest."""
@@ -172,7 +174,7 @@ class RateLimiter:
         """Seconds until the next may begin; infinitely many while all places are taken."""
         if self.under_way >= math.ceil(self.limit):
             return math.inf
-        if not self.congestions:
+        if not self.refusals:
             return 0.0
         return max(self._paused_until, self._next_at) - self._clock()
 
@@ -227,7 +229,7 @@ class RateLimiter:
                 self._timed += 1
                 weight = max(1 / self._timed, _LEAST_WEIGHT)
                 self._took = took if weight == 1 else self._took + (took - self._took) * weight
-            if full:  # else nothing says that the server would take more
+            if full and not self._fixed:  # else nothing says that the server would take more
                 self._grow()
         if self._queue:
             self._pump()
@@ -245,7 +247,7 @@ class RateLimiter:
         self.refusals += 1
         if retry_after:
             self._paused_until = max(self._paused_until, self._clock() + retry_after)
-        if number > self._cut_at:  # else it is of the congestion that is known
+        if number > self._cut_at and not self._fixed:  # else of a congestion that is known
             self._congested(retry_after or 0.0)
 
     def _congested(self, pause: float) -> None:

@@ -219,6 +219,22 @@ def test_retry_after_holds_for_everybody():
     assert min(begun[1:]) >= 30
 
 
+def test_a_limit_that_is_fixed_stays_so_and_retry_after_holds_all_the_same():
+    async def run() -> tuple[float, float]:
+        limiter, loop = limiter_now(start=3, least=3, most=3), asyncio.get_running_loop()
+        for _ in range(5):
+            async with limiter.turn() as turn:
+                turn.refused()
+        quick = loop.time()
+        async with limiter.turn() as turn:
+            turn.refused(retry_after=9)
+        async with limiter.turn():
+            assert limiter.limit == 3
+        return quick, loop.time()
+
+    assert jumping(run()) == (0, 9)
+
+
 async def test_who_waits_for_a_time_is_woken_and_does_not_look():
     looked = 0
 
