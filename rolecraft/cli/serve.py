@@ -122,7 +122,7 @@ def serve(
     if keys and no_key:
         raise CommandLineError("`--no-key` and an API key exclude each other. Leave one out.")
     with output:
-        from rolecraft.serving import ModelServer, Settings
+        from rolecraft.serving import ModelServer, Settings, bound
 
         _check_formats(tool_format, reasoning_format)
         if host not in ("127.0.0.1", "::1", "localhost") and not (keys or no_key):
@@ -143,6 +143,7 @@ def serve(
                 f"`--adapter {settings.name}=...`: that is the name of the model itself. Give the "
                 f"model another one with `--name`."
             )
+        listening = bound(host, port)  # before the model is loaded, which may take minutes
         loaded = _load(
             model,
             engine,
@@ -152,7 +153,7 @@ def serve(
             reasoning=reasoning_format,
             adapters=len(adapters),
         )
-        server = ModelServer(loaded, settings, host=host, port=port, grace=grace)
+        server = ModelServer(loaded, settings, host=host, grace=grace, listening=listening)
         interrupted = asyncio.run(_serve(server, adapters, settings.name, output))
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)

@@ -6,15 +6,16 @@ from rolecraft.serving.refusals import Refusal
 
 if TYPE_CHECKING:
     from rolecraft.serving.app import Settings, make_app
-    from rolecraft.serving.server import AddressTaken, ModelServer
+    from rolecraft.serving.server import AddressTaken, ModelServer, bound
 
-__all__ = ["AddressTaken", "ModelServer", "Refusal", "Settings", "make_app"]
+__all__ = ["AddressTaken", "ModelServer", "Refusal", "Settings", "bound", "make_app"]
 
 # Modules that need FastAPI and uvicorn, imported when one of their names is first used.
 _LAZY = {
     "AddressTaken": "server",
     "ModelServer": "server",
     "Settings": "app",
+    "bound": "server",
     "make_app": "app",
 }
 

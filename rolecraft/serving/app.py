@@ -108,6 +108,11 @@ class Desk:
             )
         self.admins.check(request.headers.get("authorization"))
 
+    def check_room(self) -> None:
+        """Raise `Refusal` if not a single answer is admitted: before a body is read."""
+        self.admit(1)
+        self.leave(1)
+
     def admit(self, answers: int) -> None:
         """Count in `answers` new ones. Raises `Refusal` if that is too many at once."""
         most = self.settings.max_answers
@@ -180,6 +185,7 @@ def make_app(model: TokenModel, settings: Settings) -> FastAPI:
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
         desk.check_key(request)
+        desk.check_room()
         body = read_body(ChatBody, await desk.body(request))
         role = desk.role_of(body.model)
         longest = settings.max_tokens
@@ -190,6 +196,7 @@ def make_app(model: TokenModel, settings: Settings) -> FastAPI:
     @app.post("/v1/completions")
     async def completions(request: Request) -> Response:
         desk.check_key(request)
+        desk.check_room()
         body = read_body(CompletionBody, await desk.body(request))
         role = desk.role_of(body.model)
         orders = await desk.prompts(lambda: completion_orders(model, body, role))

@@ -31,7 +31,8 @@ class AddressTaken(RolecraftError):
 
 class ModelServer:
     """Serves a model on one address. `port` 0 takes a free one; `grace` are the seconds that
-    requests under way may still take after `stop`.
+    requests under way may still take after `stop`. `listening` is the socket, where one is bound
+    already (`bound`): a program that loads a model for minutes learns before that it may listen.
 
     Raises `UsageError` for an address that others can reach with nothing to protect it, and
     `AddressTaken`.
@@ -45,6 +46,7 @@ class ModelServer:
         host: str = "127.0.0.1",
         port: int = 8000,
         grace: float = 60,
+        listening: socket.socket | None = None,
     ) -> None:
         if host not in LOOPBACK and not settings.keys and not settings.any_host:
             raise UsageError(
@@ -53,7 +55,7 @@ class ModelServer:
             )
         self.model, self.host = model, host
         self.app = make_app(model, settings)
-        self._socket = _bound(host, port)
+        self._socket = bound(host, port) if listening is None else listening
         self.port: int = self._socket.getsockname()[1]
         self._server = _Server(
             uvicorn.Config(
@@ -96,7 +98,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises `AddressTaken`."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
