@@ -44,8 +44,16 @@ def native_reasoning(message: Any) -> NativeReasoning:
     `thinking` and `redacted_thinking` (Anthropic), of type `thinking` with chunks in it (Mistral),
     with a text (Cohere), `reasoningContent` (Bedrock), `parts` with `thought` (Gemini), items of
     type `reasoning` with `summary` and `content` (OpenAI's Responses), and `thinking` (Ollama).
-    Fields that the provider wants back are in `kept` under LiteLLM's names for them.
+    Fields that the provider wants back are in `kept` under LiteLLM's names for them. What is nested
+    deeper than any provider nests it has none.
     """
+    try:
+        return _native(message)
+    except RecursionError:
+        return NativeReasoning()
+
+
+def _native(message: Any) -> NativeReasoning:
     said: list[str] = []
     kept: dict[str, Any] = {}
     if isinstance(message, (list, tuple)):  # content blocks, or the output of a Response

@@ -85,6 +85,13 @@ def test_a_message_without_reasoning_has_none(message):
     assert native_reasoning(message).text == ""
 
 
+def test_what_is_nested_absurdly_deep_raises_nothing():
+    deep: list = []
+    for _ in range(5000):
+        deep = [{"type": "thinking", "thinking": deep}]
+    assert native_reasoning({"content": deep}).text == ""
+
+
 def test_of_two_places_that_hold_the_same_the_one_that_says_most_is_read():
     message = {"reasoning": "one", "reasoning_details": DETAILS}
     assert native_reasoning(message).text == "one\n\ntwo"
