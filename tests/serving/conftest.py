@@ -24,8 +24,8 @@ TEMPLATE = (
     "{%- if tools %}<|im_start|>system\nTools:\n"
     "{%- for tool in tools %}\n{{ tool.function.name }}{% endfor %}<|im_end|>\n{% endif %}"
     "{%- for m in messages %}<|im_start|>{{ m.role }}\n"
-    "{%- if m.content %}{{ m.content }}{% endif %}"
-    "{%- for c in m.tool_calls or [] %}<tool_call>\n"
+    "{% if m.content %}{{ m.content }}{% endif %}"
+    "{% for c in m.tool_calls or [] %}<tool_call>\n"
     '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n'
     "</tool_call>{% endfor %}<|im_end|>\n{% endfor %}"
     "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import pytest
+
 from rolecraft import FunctionModel, Message, Role, tool
 from rolecraft.environments import Task, TaskEnvironment
 from rolecraft.messages import ToolCall
@@ -28,7 +30,7 @@ from rolecraft.rewards import Signals, reward
 from rolecraft.roles.tool_calling import UseTools
 from rolecraft.scenarios import Scenario
 from rolecraft.training.sequences import training_sequences
-from rolecraft.trajectories import Event, Signal, Trajectory
+from rolecraft.trajectories import Event, Signal, TokenSpan, Trajectory
 
 REGISTERS = {"a": 3, "b": 5}
 
@@ -108,6 +110,7 @@ async def lessons() -> list[Lesson]:
 Load = Callable[[], TransformersModel]
 
 
+@pytest.mark.slow
 async def test_the_same_scenario_passes_over_http_and_locally_and_leaves_the_same_trajectory(
     teach: Callable[[Sequence[Lesson]], Load], serve: Callable[..., Any]
 ) -> None:
@@ -128,7 +131,12 @@ async def test_the_same_scenario_passes_over_http_and_locally_and_leaves_the_sam
         assert training_sequences(far.trajectory) == []
         [sequence] = training_sequences(near.trajectory)
         assert sequence.role == "Clerk"
+        assert sequence.greedy == sum(len(span.sampled) for span in spans(near.trajectory))
     await api.aclose()
+
+
+def spans(trajectory: Trajectory) -> list[TokenSpan]:
+    return [event.tokens for event in trajectory.of("model_call") if event.tokens is not None]
 
 
 def comparable(trajectory: Trajectory) -> list[dict[str, Any]]:
