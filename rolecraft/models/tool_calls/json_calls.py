@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from rolecraft.errors import UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models.near_json import MOST_DEEP, NotJSON, mend
 from rolecraft.models.tool_calls.json_span import Span
@@ -102,6 +103,22 @@ def name_in(text: str) -> str:
         return json.loads(found[1], strict=False) if found else ""
     except ValueError:
         return ""
+
+
+_HEADER_NAME = re.compile(r"[^\s{}\[\]<>`]+")
+
+
+def header_name(call: ToolCall) -> str:
+    """The name of a call as it stands in a header, where nothing can be escaped.
+
+    Raises `UsageError` for a name that could not be read back.
+    """
+    if not _HEADER_NAME.fullmatch(call.name):
+        raise UsageError(
+            f"A tool named {call.name!r} cannot be called in this format: names stand bare in a "
+            f"header, and white space, brackets, `<`, `>` and backticks would end it."
+        )
+    return call.name
 
 
 def write_arguments(call: ToolCall) -> str:

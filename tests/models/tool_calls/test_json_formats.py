@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rolecraft.errors import UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models.tool_calls import ParsedOutput, get_parser
 
@@ -59,6 +60,14 @@ def test_calls_are_written_as_the_templates_write_them_and_read_back(
     assert named(both) == [(call.name, call.arguments) for call in (ONE, TWO)]
     assert (both.content, both.diagnostics) == ("Let me see.", [])
     assert parser.parse(parser.render([])) == ParsedOutput()
+
+
+@pytest.mark.parametrize("name", ["deepseek_v3", "deepseek_v3_1", "kimi_k2", "mistral"])
+def test_a_name_that_could_not_be_read_back_is_not_written(name: str) -> None:
+    with pytest.raises(UsageError, match="'two words' cannot be called in this format"):
+        get_parser(name).render([ToolCall("two words", {})])
+    odd = ToolCall("mcp__a/b.c-d:é", {})
+    assert named(parse(name, get_parser(name).render([odd]))) == [(odd.name, {})]
 
 
 def test_the_old_format_of_qwen_agent() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from rolecraft.messages import ToolCall
 from rolecraft.models.reasoning import get_format
 from rolecraft.models.tool_calls.grammar import Grammar
-from rolecraft.models.tool_calls.json_calls import write_arguments
+from rolecraft.models.tool_calls.json_calls import header_name, write_arguments
 from rolecraft.models.tool_calls.registry import register_parser
 from rolecraft.models.tool_calls.section_body import Header, SectionBody
 from rolecraft.models.tool_calls.source import Source
@@ -57,7 +57,7 @@ def deepseek_v3() -> Grammar:
     return _grammar(
         "deepseek_v3",
         lambda call: (
-            f"{CALL}function{SEP}{call.name}\n```json\n{write_arguments(call)}\n```{CLOSE}"
+            f"{CALL}function{SEP}{header_name(call)}\n```json\n{write_arguments(call)}\n```{CLOSE}"
         ),
     )
 
@@ -65,5 +65,6 @@ def deepseek_v3() -> Grammar:
 @register_parser("deepseek_v3_1")
 def deepseek_v3_1() -> Grammar:
     return _grammar(
-        "deepseek_v3_1", lambda call: f"{CALL}{call.name}{SEP}{write_arguments(call)}{CLOSE}"
+        "deepseek_v3_1",
+        lambda call: f"{CALL}{header_name(call)}{SEP}{write_arguments(call)}{CLOSE}",
     )

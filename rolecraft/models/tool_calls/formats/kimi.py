@@ -13,7 +13,7 @@ from typing import Any
 
 from rolecraft.messages import ToolCall
 from rolecraft.models.tool_calls.grammar import Grammar
-from rolecraft.models.tool_calls.json_calls import write_arguments
+from rolecraft.models.tool_calls.json_calls import header_name, write_arguments
 from rolecraft.models.tool_calls.registry import register_parser
 from rolecraft.models.tool_calls.section_body import Header, SectionBody
 from rolecraft.models.tool_calls.source import Source
@@ -56,7 +56,11 @@ def _write(calls: Sequence[ToolCall]) -> str:
     parts = [BEGIN]
     for number, call in enumerate(calls):
         known = _ID.fullmatch(call.id)
-        call_id = call.id if known and known[1] == call.name else f"functions.{call.name}:{number}"
+        call_id = (
+            call.id
+            if known and known[1] == call.name
+            else f"functions.{header_name(call)}:{number}"
+        )
         parts.append(f"{CALL}{call_id}{ARGUMENTS}{write_arguments(call)}{CLOSE}")
     return "".join((*parts, END))
 

@@ -18,7 +18,7 @@ from rolecraft.messages import ToolCall
 from rolecraft.models.reasoning import get_format
 from rolecraft.models.tool_calls.grammar import ENDS, Grammar
 from rolecraft.models.tool_calls.json_body import Ends, read_json, take_calls, taking
-from rolecraft.models.tool_calls.json_calls import write_arguments
+from rolecraft.models.tool_calls.json_calls import header_name, write_arguments
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.registry import register_parser
 from rolecraft.models.tool_calls.source import Reading, Source
@@ -94,7 +94,7 @@ def _write(calls: Sequence[ToolCall]) -> str:
     parts = []
     for call in calls:
         call_id = f"{CALL_ID}{_nine(call.id)}" if call.id else ""
-        parts.append(f"{OPEN}{call.name}{call_id}{ARGS}{write_arguments(call)}")
+        parts.append(f"{OPEN}{header_name(call)}{call_id}{ARGS}{write_arguments(call)}")
     return "".join(parts)
 
 
