@@ -75,7 +75,7 @@ class RateLimiter:
         self,
         *,
         start: float = 1024,
-        least: float = 0.01,
+        least: float = 0.1,
         most: float = 4096,
         longest_gap: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
