@@ -27,7 +27,7 @@ State = Literal["whole", "broken", "cut"]
 MOST_DEEP = 100
 """So deep may values be nested; what JSON is written from them can be read everywhere."""
 LONGEST_WORD = 400
-"""A name or number of more characters is none. Python reads long ones in quadratic time."""
+"""A name or number of more characters is none. `_TOKEN` reads one more, and no further."""
 
 
 class NotLiteral(ValueError):
@@ -77,7 +77,7 @@ NAME = re.compile(r"[^\W\d][\w-]*(?:[./][\w-]+)*")
 """A function's name: dotted, and with the other signs that tools have in theirs."""
 PARAMETER = re.compile(r"[^\W\d]\w*")
 
-_TOKEN = re.compile(r"""\s*(?:([\[\](){},:=*;])|(['"])|([^\s\[\](){},:=*;'"]+))?""")
+_TOKEN = re.compile(r"""\s*(?:([\[\](){},:=*;<])|(['"])|([^\s\[\](){},:=*;<'"]{1,401}))?""")
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?", re.ASCII)
 _BASED = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F_]+|[oO][0-7_]+|[bB][01_]+)")
 _WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
@@ -169,10 +169,10 @@ class LiteralReader:
             sign, quote, letters = token.groups()
             stop = token.end()
             begin = stop if token.lastindex is None else token.start(token.lastindex)
+            if letters is not None and len(letters) > LONGEST_WORD:
+                return self.stop(begin, "a word is too long")
             if sign is None and quote is None and stop == len(text) and not source.ended:
                 # Blanks, or a word that may go on.
-                if letters and len(letters) > LONGEST_WORD:
-                    return self.stop(begin, "a word is too long")
                 self.take(begin)
                 yield
                 text, at = source.text, source.at
