@@ -16,7 +16,7 @@ from rolecraft.models.tool_calls import ContentPiece, ReasoningPiece, TakenBack,
 SIZES = (1, 3, 7, 64)
 STARTS = st.sampled_from((False, True, None))
 MANY = settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

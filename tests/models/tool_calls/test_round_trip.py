@@ -13,7 +13,7 @@ from rolecraft.messages import ToolCall
 from rolecraft.models.tool_calls import ParsedOutput, get_parser
 
 MANY = settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
