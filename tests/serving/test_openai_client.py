@@ -10,6 +10,8 @@ from typing import Any
 import openai
 import pytest
 
+from rolecraft.messages import Message
+
 TOOLS: list[Any] = [
     {
         "type": "function",
@@ -40,12 +42,13 @@ def ask(client: openai.OpenAI, content: str = "Hello", **more: Any) -> Any:
     return client.chat.completions.create(**settings)
 
 
-def test_a_chat_is_answered_with_its_usage(client: openai.OpenAI) -> None:
+def test_a_chat_is_answered_with_its_usage(client: openai.OpenAI, server: Any) -> None:
     answer = ask(client)
+    prompt = len(server.model.encode(server.model.render([Message("Hello")])))
     assert answer.choices[0].message.content == "Hello to you."
     assert answer.choices[0].finish_reason == "stop"
-    assert answer.usage.prompt_tokens == 10
-    assert answer.usage.total_tokens == 10 + answer.usage.completion_tokens
+    assert answer.usage.prompt_tokens == prompt
+    assert answer.usage.total_tokens == prompt + answer.usage.completion_tokens
     assert answer.model == "tiny"
     assert answer.system_fingerprint == "tiny@0"
 
