@@ -52,7 +52,8 @@ class Ends:
 
     def __post_init__(self) -> None:
         either = "|".join(map(re.escape, self.closes)) or "(?!)"
-        object.__setattr__(self, "closed", re.compile(rf"\s*(?:{either})").match)
+        fence = r"(?:```\s*)?" if self.fenced else ""
+        object.__setattr__(self, "closed", re.compile(rf"\s*{fence}(?:{either})").match)
         object.__setattr__(self, "marks", Marks((*self.closes, *self.others, *ENDS)))
         object.__setattr__(self, "close", Marks(self.closes))
 
