@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecraft.models.near_json import MOST_DEEP, NotJSON, json_values, repair
+from rolecraft.models.near_json import MOST_DEEP, NotJSON, json_values, mend, repair
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES = st.recursive(
@@ -215,3 +216,48 @@ def test_a_fence_within_a_text_is_text() -> None:
 def test_a_reply_without_json_has_no_values() -> None:
     assert json_values("I would rather not.") == []
     assert json_values("") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        ('{"a": [1, "x"]}', ()),
+        ('{"a": 1,}', ("trailing comma",)),
+        ("[1, 2,\n]", ("trailing comma",)),
+        ("{'a': True}", ("single quotes", "python literals")),
+        ("{“a”: null}", ("curly quotes",)),
+        ("{a: 1}", ("unquoted key",)),
+        ('{"a": "x\ny\tz"}', ("raw newline", "raw control character")),
+        ('{"a": {"b": [true', ("missing bracket", "missing brace")),
+        ('{"a": 1 /* one */}', ("comment",)),
+        ('{"a": "\\d"}', ("stray backslash",)),
+        ('```json\n{"a": 1}\n```', ("code fence",)),
+    ],
+)
+def test_what_was_mended_is_told_each_thing_once(text: str, mended: tuple[str, ...]) -> None:
+    written, told = mend(text, whole=True)
+    json.loads(written)
+    assert told == mended
+
+
+def test_a_number_at_the_end_has_all_its_digits_only_if_the_text_is_whole() -> None:
+    assert mend('{"a": 12', whole=True) == ('{"a": 12}', ("missing brace",))
+    with pytest.raises(NotJSON, match="breaks off"):
+        mend('{"a": 12')
+
+
+def test_blanks_in_a_fence_cost_no_more_than_their_length() -> None:
+    """The pattern for a fence once tried each of them as the last; a second, for these."""
+
+    def cost(times: int) -> float:
+        text = "```json\n{" + " " * 20_000 * times + "}\n``"
+
+        def once() -> float:
+            start = time.process_time()
+            with pytest.raises(NotJSON):
+                repair(text)
+            return time.process_time() - start
+
+        return min(once() for _ in range(3))
+
+    assert cost(8) <= 40 * cost(1) + 0.05
