@@ -45,10 +45,18 @@ class TrainingSequence:
     """Tokens that were sampled at temperature 0: the likeliest one is no random choice."""
     version: int | None = None
     """Oldest policy version that sampled any of it."""
+    adapters: list[str] = field(default_factory=list)
+    """Names of the adapters that sampled, each once; the base model is the empty name."""
+    rewrite: str = ""
+    """Why it is a sequence of its own: what the chat template changed; empty for a first one."""
 
     def append(self, span: TokenSpan) -> None:
         """Add the tokens of one model call. Raises `BrokenSequence`."""
         self._check(span)
+        if not self.ids:
+            self.rewrite = span.rewrite
+        if span.adapter not in self.adapters:
+            self.adapters.append(span.adapter)
         given, sampled = len(span.given), len(span.sampled)
         support = span.support or [None] * sampled
         greedy = span.temperature <= 0

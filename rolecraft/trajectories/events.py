@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args
 SCHEMA_VERSION = 2
 """Version of the journal's lines. A reader refuses a newer one.
 
-2 (0.2): `action_result`, `start`; `run` of an action, `ends` of a message.
+2 (0.2): `action_result`, `start`; `run` of an action, `ends` of a message; `top_p`, `adapter` and
+`rewrite` of tokens.
 """
 
 EventKind = Literal[

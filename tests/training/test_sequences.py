@@ -135,3 +135,11 @@ async def test_a_real_conversation_survives_its_journal_and_becomes_one_sequence
     for s in spans:
         assert not any(sequence.action_mask[at : at + len(s.given)])
         at += len(s.given) + len(s.sampled)
+
+
+def test_a_sequence_knows_its_adapters_and_why_it_began() -> None:
+    first = span("s+1", 0, [1], [2], adapter="a@1", rewrite="reasoning of an answer dropped")
+    second = span("s+1", 2, [3], [4], adapter="a@2", rewrite="text of an answer dropped")
+    (sequence,) = training_sequences(calls(("r", first), ("r", second)))
+    assert sequence.adapters == ["a@1", "a@2"]
+    assert sequence.rewrite == "reasoning of an answer dropped"

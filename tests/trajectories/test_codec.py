@@ -249,3 +249,16 @@ def test_a_line_that_is_no_event_says_why(wrong: dict[str, Any], reason: str) ->
     with pytest.raises(ValueError, match=re.escape(reason)) as caught:
         decode_event(record)
     assert "\n" not in str(caught.value), "reasons are one line each"
+
+
+def test_tokens_of_older_journals_are_read_with_what_they_lack_at_its_default() -> None:
+    old = {"session": "s", "start": 0, "given": [1], "sampled": [2], "logprobs": [-0.5]}
+    event = decode_event({"seq": 0, "kind": "model_call", "tokens": old})
+    assert event.tokens == TokenSpan("s", 0, [1], [2], [-0.5])
+    assert (event.tokens.top_p, event.tokens.adapter, event.tokens.rewrite) == (1.0, "", "")
+
+
+def test_how_tokens_were_sampled_comes_back() -> None:
+    span = TokenSpan("s", 0, [1], [2], [-0.5], 3, 0.7, None, 0.9, "planner@3", "text dropped")
+    event = Event("model_call", tokens=span, seq=0)
+    assert decode_event(parse_line(encode_event(event))).tokens == span
