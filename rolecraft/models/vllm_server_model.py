@@ -188,7 +188,7 @@ def _drawn(choice: Mapping[str, Any]) -> Drawn:
         ids=ids,
         logprobs=[
             {**_numbers(top or {}), token: logprob}
-            for token, logprob, top in zip(ids, own, tops, strict=True)
+            for token, logprob, top in zip(ids if own else (), own, tops, strict=True)
         ],
         finish=choice.get("finish_reason") or "unknown",
         prompt_logprobs=[
