@@ -87,12 +87,23 @@ def read_as(text: str, kind: Allowed, *, repair: bool = True) -> tuple[Any, tupl
 
 def allowed(schema: Schema, root: Schema) -> Allowed:
     """What `schema` allows, read against the document `root`."""
+    if (
+        isinstance(schema, dict)
+        and schema.keys().isdisjoint(_LIMITS)  # most are as simple
+        and (names := _type_names(schema.get("type")))
+    ):
+        return Allowed(names)
     limit = _Reader(root).limit(schema) or _ANYTHING
     return Allowed(limit.types or frozenset(), limit.members or ())
 
 
 def property_schema(schema: Schema, key: str) -> Schema:
     """The schema of the property `key` of an object; `True` where nothing is said of it."""
+    if isinstance(schema, dict) and schema.keys().isdisjoint(_LIMITS):
+        properties = schema.get("properties")
+        if isinstance(properties, dict) and key in properties:
+            found_at_once: Schema = properties[key]
+            return found_at_once
     found: list[Schema] = []
     other: list[Schema] = []
     for part in _parts(schema, schema):
@@ -239,6 +250,8 @@ def _both(limits: list[_Limit]) -> _Limit:
 
 def _type_names(said: Any) -> frozenset[str]:
     """The types that the keyword `type` names, those that nobody knows left out."""
+    if isinstance(said, str) and said in _ALONE:
+        return _ALONE[said]
     names = said if isinstance(said, list) else [said]
     return frozenset(
         known
@@ -369,11 +382,13 @@ def _finite(digits: str) -> float:
     return value
 
 
+_ALONE = {name: frozenset((name,)) for name in TYPES}
 _NOTHING: Any = object()
 _ANYTHING = _Limit()
 _STRING = frozenset(("string",))
 _NULL = frozenset(("null",))
 _INTEGER_TYPE = frozenset(("integer",))
+_LIMITS = frozenset(("enum", "const", "$ref", "anyOf", "oneOf", "allOf"))
 _TOGETHER = ("allOf", "anyOf", "oneOf")
 _LONGEST_WORD = 5
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?", re.ASCII)
