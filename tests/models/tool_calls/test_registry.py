@@ -4,7 +4,7 @@ import pytest
 
 from rolecraft.errors import UnknownName, UsageError
 from rolecraft.messages import ToolCall
-from rolecraft.models.tool_calls import get_parser, parser_names, register_parser
+from rolecraft.models.tool_calls import get_parser, parser_names, register_parser, registry
 from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.json_body import Ends, JSONBody
 from rolecraft.models.tool_calls.json_calls import write_calls
@@ -28,7 +28,9 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert "@register_parser" in said
 
 
-def test_a_format_of_ones_own() -> None:
+def test_a_format_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+
     @register_parser("angle-test")
     def angle() -> Grammar:
         return Grammar(
