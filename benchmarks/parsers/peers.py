@@ -122,18 +122,28 @@ class Rolecraft(Engine):
 
 
 class _Tokenizer:
-    """As much of a tokenizer as vLLM's parsers ask for."""
+    """As much of a tokenizer as vLLM's parsers ask for. Each text is a token of its own."""
 
     all_special_tokens: list[str] = []
     all_special_ids: list[int] = []
 
+    def __init__(self) -> None:
+        self.texts = list(SPECIAL)
+        self.numbers = {text: number for number, text in enumerate(SPECIAL)}
+
     def get_vocab(self) -> dict[str, int]:
-        return {token: 100 + number for number, token in enumerate(SPECIAL)}
+        return {text: number for number, text in enumerate(SPECIAL)}
 
     vocab = property(get_vocab)
 
+    def number(self, text: str) -> int:
+        if text not in self.numbers:
+            self.numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return self.numbers[text]
+
     def decode(self, ids: list[int]) -> str:
-        return "".join(SPECIAL[number - 100] for number in ids)
+        return "".join(self.texts[number] for number in ids)
 
 
 class VLLM(Engine):
@@ -162,6 +172,7 @@ class VLLM(Engine):
 
         logging.getLogger("vllm").setLevel(logging.CRITICAL)
         self.manager, self.request = ToolParserManager, ChatCompletionRequest
+        self.tokenizer = _Tokenizer()
         known = set(self.manager.list_registered())
         self.formats = {ours: theirs for ours, theirs in self.formats.items() if theirs in known}
 
@@ -176,7 +187,7 @@ class VLLM(Engine):
             model="m", messages=[{"role": "user", "content": ""}], tools=tools or None
         )
         kind = self.manager.get_tool_parser(self.formats[form])
-        return kind(_Tokenizer(), request.tools), request
+        return kind(self.tokenizer, request.tools), request
 
     def prepare(self, form: str, tools: list[dict[str, Any]]) -> Callable[[str], Any]:
         parser, request = self._made(form, tools)
@@ -184,18 +195,20 @@ class VLLM(Engine):
 
     def prepare_stream(self, form: str, tools: list[dict[str, Any]]) -> Callable[[list[str]], Any]:
         parser, request = self._made(form, tools)
-        ids = {token: [number] for token, number in _Tokenizer().get_vocab().items()}
+        number = self.tokenizer.number
 
         def run(deltas: list[str]) -> Any:
-            text, seen, told = "", [], []
+            text, told = "", []
+            before: list[int] = []
             for delta in deltas:
-                now = text + delta
-                new = ids.get(delta, [1])
-                seen = seen + new if len(seen) < 64 else seen  # a list of all ids costs more yet
+                new = [number(delta)]
+                now, after = text + delta, [*before, *new]
                 told.append(
-                    parser.extract_tool_calls_streaming(text, now, delta, seen, seen, new, request)
+                    parser.extract_tool_calls_streaming(
+                        text, now, delta, before, after, new, request
+                    )
                 )
-                text = now
+                text, before = now, after
             return told
 
         return run
