@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # vLLM's, and those of all that it imports
 ]
 
+ENGINE = {"enforce_eager": True, "max_num_seqs": 8, "kv_cache_memory_bytes": 1 << 28}
 QUESTION = [Message("Read register b, add both, and answer with one digit.")]
 
 
@@ -227,3 +232,33 @@ async def test_a_dead_engine_fails_its_calls_and_the_next_call_starts_another(
     assert processes
     await model.aclose()
     assert not children("VLLM::")
+
+
+def test_no_engine_is_left_when_the_program_is_killed(base: Path) -> None:
+    """vLLM's own processes would stay: they notice an exit of their parent, not its death."""
+    program = textwrap.dedent(
+        f"""
+        import asyncio, os, signal
+        from rolecraft.models import VLLMModel
+        from rolecraft.models._vllm_guard import children
+
+        async def main():
+            model = VLLMModel({str(base)!r}, dtype="float32", engine={ENGINE!r})
+            await model.prepare()
+            print(*children("VLLM::"), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        if __name__ == "__main__":
+            asyncio.run(main())
+        """
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False
+    )
+    pids = [int(pid) for pid in run.stdout.split()]
+    assert pids
+    for _ in range(1000):
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            break
+        time.sleep(0.02)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
