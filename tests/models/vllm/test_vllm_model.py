@@ -245,7 +245,7 @@ def test_no_engine_is_left_when_the_program_is_killed(base: Path) -> None:
         async def main():
             model = VLLMModel({str(base)!r}, dtype="float32", engine={ENGINE!r})
             await model.prepare()
-            print(*children("VLLM::"), flush=True)
+            print("\\nengine:", *children("VLLM::"), flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
 
         if __name__ == "__main__":
@@ -255,7 +255,9 @@ def test_no_engine_is_left_when_the_program_is_killed(base: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False
     )
-    pids = [int(pid) for pid in run.stdout.split()]
+    # vLLM writes to stdout too.
+    (line,) = [line for line in run.stdout.splitlines() if line.startswith("engine:")]
+    pids = [int(pid) for pid in line.split()[1:]]
     assert pids
     for _ in range(1000):
         if not any(Path(f"/proc/{pid}").exists() for pid in pids):
