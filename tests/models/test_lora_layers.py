@@ -60,7 +60,10 @@ async def said(model: TransformersModel, role: str, seed: int = 0, text: str = "
 
 async def test_rows_of_one_batch_have_the_logprobs_that_peft_gives_each(tmp_path: Path) -> None:
     model = speaking()
-    settings = {"a": {}, "b": {"r": 8, "use_rslora": True, "target_modules": ["o_proj", "down_proj"]}}
+    settings = {
+        "a": {},
+        "b": {"r": 8, "use_rslora": True, "target_modules": ["o_proj", "down_proj"]},
+    }
     references: dict[str, Any] = {"": speaking().module}
     for seed, (role, more) in enumerate(settings.items()):
         await model.load_adapter(role, saved(tmp_path / role, seed, **more))

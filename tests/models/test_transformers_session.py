@@ -316,7 +316,8 @@ def test_long_conversations_are_not_kept_turn_by_turn() -> None:
     assert model.template._encode_once.cache_info().currsize == 1
     assert model.encode(model.render(grown)) == model.encode(model.render(grown))
     model.render(grown[:1])
-    assert model.template._render_once.cache_info().hits == 1  # the first prompts of a task come again
+    # The first prompts of a task come again.
+    assert model.template._render_once.cache_info().hits == 1
 
 
 async def test_labels_that_chat_templates_do_not_know_are_users() -> None:

@@ -46,7 +46,7 @@ def test_a_name_that_is_not_known_says_nothing_and_a_template_does():
 
 
 def test_folders_before_a_name_say_nothing():
-    assert format_of("/home/deepseek/models/qwen3-8b/") is FORMATS["qwen3"]
+    assert format_of("/data/deepseek/models/qwen3-8b/") is FORMATS["qwen3"]
     assert format_of("C:\\deepseek\\Seed-OSS-36B") is FORMATS["seed_oss"]
 
 

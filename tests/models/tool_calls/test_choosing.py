@@ -26,7 +26,7 @@ BY_NAME = {
     "mistralai/Ministral-8B-Instruct-2410": "mistral",
     "mistralai/Devstral-Small-2507": "mistral",
     "openai/gpt-oss-20b": "gpt_oss",
-    "/home/ann/llama-3.1/qwen3_8b/": "qwen",
+    "/data/ann/llama-3.1/qwen3_8b/": "qwen",
 }
 
 
