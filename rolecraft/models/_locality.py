@@ -13,13 +13,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-HEAD = 3
-"""Messages at the beginning that a local template may look at from anywhere."""
-
 _CARRIES = frozenset({"cycler", "joiner", "lipsum", "strftime_now"})
 _CHANGES = frozenset(
     {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem"}
 )
+_SEARCHES = frozenset({"startswith", "endswith", "split", "rsplit", "find", "count", "partition"})
 _OF_THE_LOOP = frozenset({"first", "last", "index0", "previtem", "nextitem"})
 
 
@@ -30,12 +28,41 @@ def is_local(source: str) -> bool:
     from jinja2 import nodes
 
     try:
-        tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", "jinja2.ext.do"]).parse(
-            source
-        )
+        tree = _parsed(source)
     except jinja2.TemplateSyntaxError:  # a tag of transformers' own
         return False
     return _Reading(nodes).is_local(tree)
+
+
+@lru_cache(64)
+def looked_for(source: str) -> tuple[str, ...]:
+    """The texts that the template `source` may look for in what a message says; four at most."""
+    import jinja2
+    from jinja2 import nodes
+
+    try:
+        tree = _parsed(source)
+    except jinja2.TemplateSyntaxError:
+        return ()
+    sought: list[Any] = [
+        compare.expr
+        for compare in tree.find_all(nodes.Compare)
+        if compare.ops[0].op in ("in", "notin")
+    ]
+    for call in tree.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Getattr) and call.node.attr in _SEARCHES:
+            sought += call.args
+    texts = [text.value for text in sought if isinstance(text, nodes.Const)]
+    return tuple(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))[
+        :4
+    ]
+
+
+def _parsed(source: str) -> Any:
+    import jinja2
+
+    extensions = ["jinja2.ext.loopcontrols", "jinja2.ext.do"]
+    return jinja2.Environment(extensions=extensions).parse(source)
 
 
 class _Reading:

@@ -10,14 +10,19 @@ first span of the new one says why. With `on_rewrite="keep"` the old one goes on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from rolecraft._log import log
 from rolecraft.errors import NotRestorable, UsageError
-from rolecraft.models._continuing import Continuation, continuation
+from rolecraft.models._continuing import Continuation
 from rolecraft.models._hashing import hash64
-from rolecraft.models._locality import HEAD
+from rolecraft.models._locality import looked_for
+from rolecraft.models._outline import HEAD, Outline
+from rolecraft.models._talk import Talk
+from rolecraft.models._trial import alike, verdict
 from rolecraft.models._turns import Answer, turns_of, written_tools
 from rolecraft.models.base import Completion, Session, Tool
 from rolecraft.models.chat_template import TemplateRefuses
@@ -33,8 +38,8 @@ class Extension:
     given: list[int]
     rendered: str
     """The conversation, with marks for the answers of this sequence."""
-    complete: bool = True
-    """Whether that is all of it, or its beginning and end only."""
+    in_part: tuple[int, str] | None = None
+    """Where only a part of it was: the index of the answer that was gone on from, and how."""
     tools: str
     restarts: bool = False
     """A new sequence starts."""
@@ -68,6 +73,11 @@ class TokenSession(Session):
         """Index of the answer before the last."""
         self._behind = False
         """Whether the last answer came from a record, and nothing was rendered since."""
+        self._outline: Outline | None = None
+        self._unchecked: list[tuple[int, int, str]] = []
+        """What was added between two answers on the word of a part, since all was rendered."""
+        self._offered: tuple[tuple[Tool, ...], str] = ((), "")
+        """The tools offered last, and how they are written."""
 
     @property
     def sequence_id(self) -> str:
@@ -107,8 +117,8 @@ class TokenSession(Session):
         if self._behind:
             self._behind = False
             last = next(reversed(self._answers))
-            self._tools = written_tools(self.offered, self.model.template.plain.mark)
-            self._rendered = self._render(range(last), self._tools)
+            self._tools = self._written(self.offered)
+            self._rendered = self._talk().render(range(last), self._tools)
 
     def extend(self, tools: Sequence[Tool] = ()) -> Extension:
         """What the messages add to the sequence.
@@ -119,16 +129,16 @@ class TokenSession(Session):
         """
         self._catch_up()
         template = self.model.template
-        offered = written_tools(tools, template.plain.mark) if tools else ""
+        offered = self._written(tools)
         if not self.tokens:
-            text = self._render(None, offered)
+            text = self._talk().render(None, offered)
             return Extension(given=template.encode(text), rendered=text, tools=offered)
-        found, text, complete = self._continuation(offered)
+        found, text, in_part = self._continuation(offered)
         if not found.rewrite or (self.model.on_rewrite == "keep" and found.rest is not None):
             return Extension(
                 given=template.encode(found.rest or ""),
                 rendered=text,
-                complete=complete,
+                in_part=in_part,
                 tools=offered,
                 rewrite=found.rewrite,
             )
@@ -138,7 +148,7 @@ class TokenSession(Session):
                 f"role {self.role!r} token for token: {found.rewrite}. Use `on_rewrite='fork'` for "
                 f"a new sequence at each such turn, or 'keep' to go on with the old one."
             )
-        text = self._render(None, offered, whole=True)
+        text = self._anew(offered)
         return Extension(
             given=template.encode(text),
             rendered=text,
@@ -159,7 +169,12 @@ class TokenSession(Session):
         assert span is not None
         self.tokens.extend(extension.given)
         self.tokens.extend(span.sampled)
-        self._rendered = extension.rendered if extension.complete else ""
+        self._rendered = "" if extension.in_part else extension.rendered
+        if extension.in_part is None:
+            self._unchecked = []
+        else:
+            last, rest = extension.in_part
+            self._unchecked.append((last, len(self.messages), rest))
         self._tools = extension.tools
         self._remember(completion)
 
@@ -178,67 +193,120 @@ class TokenSession(Session):
             written=written,
         )
 
-    def _continuation(self, offered: str) -> tuple[Continuation, str, bool]:
-        """How the conversation goes on after the last answer; a rendering, and whether of all.
+    def _written(self, tools: Sequence[Tool]) -> str:
+        known, text = self._offered
+        if len(known) != len(tools) or any(a is not b for a, b in zip(known, tools, strict=True)):
+            text = written_tools(tools, self.model.template.plain.mark)
+            self._offered = (tuple(tools), text)
+        return text
 
-        Where the template is local, only the conversation's beginning and end are rendered. Now and
-        then all of it is, to see whether that says the same.
+    def _continuation(self, offered: str) -> tuple[Continuation, str, tuple[int, str] | None]:
+        """How the conversation goes on after the last answer, a rendering, and `in_part` of it.
+
+        Where the template allows, only a part of the conversation is rendered. Now and then all of
+        it is, to see whether that says the same, and has said so since it was asked last.
         """
         last = self._last_answer()
         if last is None:
-            return Continuation(rest=None, rewrite="messages removed"), "", True
-        part = self._window(last) if offered == self._tools else None
-        found = None if part is None else self._found_in(part, last, offered)
-        count = len(self._answers)
-        # At 1, 2, 4, 8, ... answers: all in all, that is twice the work of rendering it once.
-        if found is not None and count & (count - 1):
-            return *found, False
-        whole = self._found_in_all(last, offered)
-        if found is not None and found[0] != whole[0]:
-            self.model.template.local = False
-        return *whole, True
+            return Continuation(rest=None, rewrite="messages removed"), "", None
+        part, due = self._part(last) if offered == self._tools else (None, True)
+        found = None
+        if part is not None:
+            with suppress(TemplateRefuses):  # it wants all of them
+                found, text = self._talk().goes_on(last, part, offered)
+        # A new sequence needs all of it anyway.
+        on = found is not None and (not found.rewrite or self.model.on_rewrite == "keep")
+        if found is not None and found.rest is not None and on and not due:
+            return found, text, (last.at, found.rest)
+        whole, text = self._found_in_all(last, offered)
+        added = self._was_added(text)
+        if not added or (found is not None and not alike(found, whole)):
+            self._render_whole_from_now_on()
+        if not added:
+            whole.rewrite = (
+                whole.rewrite or "a long conversation written otherwise than a short one"
+            )
+        return whole, text, None
 
     def _found_in_all(self, last: Answer, offered: str) -> tuple[Continuation, str]:
+        talk = self._talk()
+        every = range(len(self.messages))
+        before = self._rendered or talk.render(range(last.at), self._tools)
         try:
-            text = self._render(None, offered)
+            found, text = talk.goes_on(last, every, offered, before)
         except TemplateRefuses:
             if last.plain or not last.calls:
                 raise
             last.plain, last.parts = True, []  # say: a template that takes one call at a time
-            text = self._render(None, offered)
-        before = self._rendered or self._render(range(last.at), self._tools)
-        found = self._compared(last, text, before, self._closed(range(last.at + 1), offered))
+            found, text = talk.goes_on(last, every, offered, before)
         if found.rewrite and offered != self._tools:
             found.rewrite = "other tools offered"
         return found, text
 
-    def _found_in(
-        self, part: Sequence[int], last: Answer, offered: str
-    ) -> tuple[Continuation, str] | None:
-        """The same from a part of the messages; None if the template wants them all."""
-        try:
-            text = self._render(part, offered)
-            before = self._render([at for at in part if at < last.at], offered)
-        except TemplateRefuses:
-            return None
-        closed = self._closed([at for at in part if at <= last.at], offered)
-        return self._compared(last, text, before, closed), text
+    def _part(self, last: Answer) -> tuple[Sequence[int] | None, bool]:
+        """Messages whose rendering tells how all go on; None: all. And whether to ask all as well.
 
-    def _closed(self, part: Sequence[int], offered: str) -> str:
-        try:
-            return self._render(part, offered, opens_answer=False)
-        except TemplateRefuses:
-            return ""
-
-    def _window(self, last: Answer) -> Sequence[int] | None:
-        """Indices of the messages that a local template's rendering of the end depends on.
-
-        The first ones, and all from before the answer before the last. None if that is nearly all.
+        That is at answers and questions 1, 2, 4, 8, ...: in the end, about twice the work of
+        rendering all of them once.
         """
-        first = self._previous - 1
-        if not self.model.template.local or self._previous < self._began or first <= 2 * HEAD:
-            return None
-        return [*range(HEAD), *range(first, len(self.messages))]
+        template, count = self.model.template, len(self.messages)
+        due = _is_power_of_two(len(self._answers))
+        if template.whole:
+            return None, due
+        if template.local:  # the first messages, and all from before the answer before the last
+            first = self._previous - 1
+            if self._previous < self._began or first <= 2 * HEAD:
+                return None, due
+            return [*range(HEAD), *range(first, count)], due
+        if self._outline is None:
+            self._outline = Outline(looked_for(template.source))
+        self._outline.follow(self.messages, last.at + 1, self._answers)
+        part = self._outline.part(count)
+        if part is None:
+            return None, due
+        shown = verdict(template, self.model.end_texts)
+        new = self.messages[last.at + 1 :]
+        asked = sum(message.api_role != "tool" for message in new)
+        if not (shown.after_questions if asked else shown.after_results):
+            return None, due
+        return part, due or bool(asked and _is_power_of_two(len(self._outline.questions) + asked))
+
+    def _was_added(self, text: str) -> bool:
+        """Whether `text`, all of it, has between answers what was added there."""
+        if self.model.on_rewrite == "keep":
+            return True  # the sequence has what the template had written at the time
+        at = 0
+        for last, then, rest in self._unchecked:
+            ends = [text.find(part, at) for part in self._answers[last].parts]
+            at = max(ends)
+            begins = [text.find(part, at) for part in self._answers[then].parts]
+            if min(*ends, *begins) < 0 or rest not in text[at : min(begins)]:
+                return False
+        return True
+
+    def _render_whole_from_now_on(self) -> None:
+        template = self.model.template
+        if not template.whole:
+            template.whole = True
+            log.warning(
+                f"The chat template of `{self.model.name}` writes a long conversation otherwise "
+                f"than its outline (role {self.role!r}), so each turn renders all of it from now "
+                f"on. That costs time, nothing else. This is said once."
+            )
+
+    def _talk(self) -> Talk:
+        return Talk(
+            template=self.model.template,
+            ends=self.model.end_texts,
+            messages=self.messages,
+            answers=self._answers,
+            began=self._began,
+        )
+
+    def _anew(self, tools: str) -> str:
+        """The conversation with every answer as it reads, for a new sequence."""
+        template = self.model.template
+        return template.render(turns_of(self.messages, template.plain.mark, self._known()), tools)
 
     def _known(self) -> dict[int, Answer]:
         """The answers whose messages are still where they were."""
@@ -248,44 +316,15 @@ class TokenSession(Session):
             if at < len(self.messages) and answer.is_at(self.messages[at])
         }
 
-    def _compared(self, last: Answer, text: str, before: str, closed: str) -> Continuation:
-        return continuation(
-            text,
-            before=before,
-            closed=closed,
-            answer=last,
-            ends=self.model.end_texts,
-            special_at=self.model.template.plain.special_at,
-        )
-
     def _last_answer(self) -> Answer | None:
         """The last answer of the sequence; None if its message is no longer where it was."""
         last = next(reversed(self._answers.values()))
         here = last.at < len(self.messages) and last.is_at(self.messages[last.at])
         return last if here else None
 
-    def _render(
-        self,
-        part: Sequence[int] | None,
-        tools: str,
-        *,
-        whole: bool = False,
-        opens_answer: bool = True,
-    ) -> str:
-        """The messages as the template writes them, with marks for this sequence's answers.
 
-        `part` are indices of messages, None means all. `whole`: every answer as it reads, for a new
-        sequence.
-        """
-        template = self.model.template
-        turns = turns_of(
-            self.messages,
-            template.plain.mark,
-            self._known() if whole else self._answers,
-            part=part,
-            stand_ins_from=None if whole else self._began,
-        )
-        return template.render(turns, tools, opens_answer=opens_answer)
+def _is_power_of_two(number: int) -> bool:
+    return not number & (number - 1)
 
 
 @lru_cache(1024)

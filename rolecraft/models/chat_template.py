@@ -49,9 +49,13 @@ class ChatTemplate:
         self._tokenizer = tokenizer
         self._name = name
         self._settings = dict(settings or {})
+        self.settings = json.dumps(self._settings, sort_keys=True, default=str)
+        """The extra arguments, as JSON."""
         self.plain = PlainText(tokenizer, name)
         self.local = is_local(self.source)
         """Whether messages are written one by one (see `_locality`)."""
+        self.whole = False
+        """Whether all of a conversation is always rendered. Set where less turned out wrong."""
         # Caches per instance: `lru_cache` on methods would keep every template alive.
         self._render_once = lru_cache(CACHED_PROMPTS)(self._render)
         self._encode_once = lru_cache(CACHED_PROMPTS)(self._encode)
@@ -87,12 +91,12 @@ class ChatTemplate:
 
         Where it refuses every form of a call, or leaves the call out, `shows_results` is False.
         """
-        shows_tools = _TOOL in self._tried([Turn("user", "hello")], Form(), _TOOLS)
+        shows_tools = _TOOL in self._tried([Turn("user", "hello")], Form(), TRIED_TOOLS)
         best = Form(shows_tools=shows_tools, shows_results=False)
         for as_text in (False, True):
             for none in (False, True):
                 form = Form(as_text, none, shows_tools, True)
-                shown = self._tried(_CALLED, form, _TOOLS)
+                shown = self._tried(_CALLED, form, TRIED_TOOLS)
                 # A template that expects text prints an object as Python does.
                 if _NAME in shown and _RESULT in shown and _ARGUMENT in shown:
                     if "{'" not in shown and "None" not in shown and '\\"' not in shown:
@@ -137,9 +141,10 @@ class ChatTemplate:
             ) from error
 
 
-# What the template is tried with. The id has the nine letters and digits that Mistral's demands.
+# What the template is tried with, here and in `_trial`. The id has the nine letters and digits that
+# Mistral's demands.
 _TOOL, _NAME, _ARGUMENT, _RESULT, _ID = "lookatit", "lookatit", "thisone", "wasgiven", "call00000"
-_TOOLS = json.dumps(
+TRIED_TOOLS = json.dumps(
     [
         {
             "type": "function",
