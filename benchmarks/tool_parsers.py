@@ -35,6 +35,7 @@ from parsers.peers import SPECIAL, Engine, engines, same
 
 KINDS = ("short", "medium", "long", "stream")
 DELTA = 4
+MOMENT_US = 20_000
 SPECIAL_TOKEN = re.compile("(" + "|".join(map(re.escape, SPECIAL)) + ")")
 CODE = '    if a < b and "x" in d:  # 1 > 0\n        return {"k": [1, 2]}\n'
 
@@ -61,7 +62,10 @@ def main() -> int:
         say(scores(there, options.scores))
         return 0
     formats = options.formats or sorted(there[0].formats)
-    results = {form: measure(form, there, options.repeat) for form in formats}
+    results = {}
+    for form in formats:
+        results[form] = measure(form, there, options.repeat)
+        say(table({form: results[form]}, there))
     gates = [gate for form in formats for gate in check(form, results[form])]
     say("", table(results, there), "", *(str(gate) for gate in gates if not gate.ok))
     say(f"{sum(gate.ok for gate in gates)} of {len(gates)} limits kept")
@@ -182,10 +186,13 @@ def cut(text: str) -> list[str]:
 
 def once(engine: Engine, form: str, kind: str, text: str, deltas: list[str]) -> float:
     """Microseconds of processor time, the mean of as many runs as fit into a moment."""
-    if kind == "stream":
-        return timed([engine.prepare_stream(form, TOOLS)], deltas)
-    count = {"short": 400, "medium": 100}.get(kind, 5)
-    return timed([engine.prepare(form, TOOLS) for _ in range(count)], text)
+    prepare = engine.prepare_stream if kind == "stream" else engine.prepare
+    given: Any = deltas if kind == "stream" else text
+    first = timed([prepare(form, TOOLS)], given)
+    count = min(200, int(MOMENT_US / first))
+    return min(
+        first, timed([prepare(form, TOOLS) for _ in range(count)], given) if count else first
+    )
 
 
 def timed(works: list[Callable[[Any], Any]], given: Any) -> float:
