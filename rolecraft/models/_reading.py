@@ -47,7 +47,9 @@ class AnswerReader:
         self._ends = ends
         self._name = name
         self._template = template
-        self._parser = get_parser(parser) if isinstance(parser, str) else parser
+        if isinstance(parser, str):
+            parser = get_parser(parser)
+        self._parser = parser and _giving_all(parser)
         self._form = _form_of(reasoning, name, template)
         self._plain = reader_of(self._form) if self._form is not None else None
         # Never text: the tokens around a conversation.
@@ -91,14 +93,6 @@ class AnswerReader:
             return ParsedOutput(text)
         inside = starts_in_reasoning(prompt, reader.grammar.reasoning)
         output = reader.parse(text, tools or None, inside)
-        # A call of a tool that was not offered is a call all the same: whoever runs the tools
-        # tells the model that there is none of that name.
-        unknown = [
-            found.call
-            for found in output.diagnostics
-            if found.kind == "unknown tool" and found.call is not None
-        ]
-        output.tool_calls = [*output.tool_calls, *unknown]
         _give_ids(output.tool_calls, first_call)
         return output
 
@@ -153,4 +147,12 @@ def _guessed(name: str, template: str) -> ToolCallParser:
             f"`{name}` is offered tools, and how it writes calls is unknown: {choice.why}. Name "
             f"the format with `parser=`; one of {', '.join(parser_names())}."
         )
-    return get_parser(choice.format)
+    return _giving_all(get_parser(choice.format))
+
+
+def _giving_all(parser: ToolCallParser) -> ToolCallParser:
+    """`parser`, so that a call of a tool that was not offered is a call all the same.
+
+    Whoever runs the tools tells the model that there is none of that name.
+    """
+    return ToolCallParser(parser.grammar, repair=parser.repair, unknown_tools="call")

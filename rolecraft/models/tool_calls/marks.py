@@ -13,7 +13,7 @@ class Marks:
     still become a marker is left for later: at most one character less than the longest marker.
     """
 
-    __slots__ = ("_begun", "_find", "_here", "_partial", "first", "longest", "markers")
+    __slots__ = ("_begun", "_here", "_partial", "find", "first", "longest", "markers")
 
     def __init__(self, markers: Iterable[str], *, also: str = "") -> None:
         """`also` is a pattern that matches single characters which count as markers too."""
@@ -26,7 +26,7 @@ class Marks:
         if also:
             either.append(also)
         whole = re.compile("|".join(either) or r"(?!)")
-        self._find, self._here = whole.search, whole.match
+        self.find, self._here = whole.search, whole.match
         begun = [_beginning(marker) for marker in self.markers if len(marker) > 1]
         partial = re.compile(f"(?:{'|'.join(begun) or '(?!)'})\\Z")
         self._partial, self._begun = partial.search, partial.match
@@ -39,7 +39,7 @@ class Marks:
         end = len(text)
         if at == end:
             return end, None
-        found = self._find(text, at)
+        found = self.find(text, at)
         if not ended and (found is None or found.start() > end - self.longest):
             tail = end - self.longest + 1
             partial = self._partial(text, max(at, tail))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rolecraft.errors import UsageError
 from rolecraft.messages import ToolCall
@@ -11,22 +11,29 @@ from rolecraft.models.base import Tool
 from rolecraft.models.tool_calls.engine import read_answer
 from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.output import ParsedOutput, Piece
-from rolecraft.models.tool_calls.schema_check import check_schema
+from rolecraft.models.tool_calls.schema_check import KNOWN, check_schema
 from rolecraft.models.tool_calls.source import Source
 
 Tools = Sequence[Tool | Mapping[str, Any]]
 """Tools as Rolecraft has them, or as OpenAI's API wants them: `{"type": "function", ...}`."""
+UnknownTools = Literal["diagnose", "call"]
+"""What a call of a tool that was not offered is: a diagnostic, or a call like any other."""
 
 
 class ToolCallParser:
     """Reads and writes the tool calls of one format. Without state: one serves many answers."""
 
-    __slots__ = ("grammar", "repair")
+    __slots__ = ("grammar", "repair", "unknown_tools")
 
-    def __init__(self, grammar: Grammar, *, repair: bool = True) -> None:
+    def __init__(
+        self, grammar: Grammar, *, repair: bool = True, unknown_tools: UnknownTools = "diagnose"
+    ) -> None:
         """Without `repair`, a call that is not exactly as its format demands is malformed."""
+        if unknown_tools not in ("diagnose", "call"):
+            raise UsageError(f"`unknown_tools` is 'diagnose' or 'call', got {unknown_tools!r}.")
         self.grammar = grammar
         self.repair = repair
+        self.unknown_tools: UnknownTools = unknown_tools
 
     @property
     def name(self) -> str:
@@ -39,13 +46,20 @@ class ToolCallParser:
         """Take a whole answer apart. Never raises for any `text`.
 
         `tools` are those that were offered: values are typed by their schemas, and a call of
-        another tool is not among the calls but in a diagnostic. `starts_in_reasoning` says that the
-        chat template wrote the marker that opens the reasoning; with None, a close marker without
-        an open one shows it.
+        another tool is not among the calls but in a diagnostic, unless `unknown_tools` is "call".
+        `starts_in_reasoning` says that the chat template wrote the marker that opens the reasoning;
+        with None, a close marker without an open one shows it.
         """
-        stream = self.stream(tools, starts_in_reasoning)
-        stream.feed(text)
-        return stream.finish()
+        grammar = self.grammar
+        schemas = _schemas(tools)
+        if not starts_in_reasoning and grammar.begin is None and not grammar.marks.find(text):
+            return ParsedOutput("" if text.isspace() else text)
+        source = Source(schemas, repair=self.repair, unknown=self.unknown_tools == "call")
+        source.text = text
+        source.ended = True
+        for _ in read_answer(source, grammar, starts_in_reasoning):
+            pass
+        return source.output()
 
     def stream(
         self, tools: Tools | None = None, starts_in_reasoning: bool | None = False
@@ -58,7 +72,9 @@ class ToolCallParser:
         return self.grammar.write(calls)
 
     def __repr__(self) -> str:
-        return f"get_parser({self.name!r}{'' if self.repair else ', repair=False'})"
+        repair = "" if self.repair else ", repair=False"
+        unknown = "" if self.unknown_tools == "diagnose" else ", unknown_tools='call'"
+        return f"get_parser({self.name!r}{repair}{unknown})"
 
 
 class ToolCallStream:
@@ -69,7 +85,9 @@ class ToolCallStream:
     def __init__(
         self, parser: ToolCallParser, tools: Tools | None, starts_in_reasoning: bool | None
     ) -> None:
-        self._source = Source(_schemas(tools), repair=parser.repair)
+        self._source = Source(
+            _schemas(tools), repair=parser.repair, unknown=parser.unknown_tools == "call"
+        )
         self._reading = read_answer(self._source, parser.grammar, starts_in_reasoning)
         self._output: ParsedOutput | None = None
         self._reading.send(None)
@@ -99,12 +117,7 @@ class ToolCallStream:
             source.ended = True
             for _ in self._reading:
                 pass
-            self._output = ParsedOutput(
-                "".join(source.content),
-                "".join(source.reasoning),
-                source.calls,
-                source.diagnostics,
-            )
+            self._output = source.output()
         return self._output
 
     @property
@@ -118,16 +131,27 @@ def _schemas(tools: Tools | None) -> dict[str, Any] | None:
         return None
     schemas: dict[str, Any] = {}
     for tool in tools:
+        name: Any
+        schema: Any
         if isinstance(tool, Tool):
-            schemas[tool.name] = tool.parameters
-            continue
-        function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-        name = function.get("name") if isinstance(function, Mapping) else None
-        if not isinstance(name, str):
-            raise UsageError(
-                f"A tool is a `Tool` or a dict with a `name`, as in OpenAI's API; got {tool!r}."
-            )
-        schemas[name] = function.get("parameters") or function.get("input_schema") or {}
-    for name, schema in schemas.items():
-        check_schema(name, schema)
+            name, schema = tool.name, tool.parameters
+        else:
+            function: Any = tool.get("function", tool) if _is_mapping(tool) else None
+            name = function.get("name") if _is_mapping(function) else None
+            if not isinstance(name, str):
+                raise UsageError(
+                    f"A tool is a `Tool` or a dict with a `name`, as in OpenAI's API; got {tool!r}."
+                )
+            schema = function.get("parameters") or function.get("input_schema") or _ANY
+        if KNOWN.get(id(schema)) is not schema:
+            check_schema(name, schema)
+        schemas[name] = schema
     return schemas
+
+
+def _is_mapping(value: Any) -> bool:
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+_ANY: dict[str, Any] = {}
+"""The schema of a tool that has none."""

@@ -104,9 +104,10 @@ class _List:
         """Whether the beginning of a call is one, or just words with brackets."""
         if not call.opened:
             return False
-        if self.source.tools is not None:
-            return call.name in self.source.tools
-        return self.found or bool(call.named) or call.key is not None
+        if call.name in (self.source.tools or ()):
+            return True
+        looks_so = self.found or bool(call.named) or call.key is not None
+        return looks_so and self.source.offered(call.name)
 
     def to_next(self) -> Reading[bool]:
         """Read on to where the next call of the list begins. False if there is none."""
@@ -138,8 +139,7 @@ class _List:
         if arguments is None:
             source.malformed(raw, "an argument has no name")
             return
-        unknown = source.tools is not None and call.name not in source.tools
-        if unknown and not self.found:
+        if not (self.found or source.offered(call.name)):
             # Most likely it was not meant as a call: there is no marker that says so.
             why = f"no tool {call.name!r} was offered"
             found = ToolCall(call.name, arguments, repairs=repairs)

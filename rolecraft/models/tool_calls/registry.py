@@ -7,7 +7,7 @@ from importlib import import_module
 
 from rolecraft.errors import UnknownName, UsageError
 from rolecraft.models.tool_calls.grammar import Grammar
-from rolecraft.models.tool_calls.parser import ToolCallParser
+from rolecraft.models.tool_calls.parser import ToolCallParser, UnknownTools
 
 _OURS = {
     "glm45": "glm",
@@ -68,11 +68,15 @@ def register_parser(name: str) -> Callable[[Callable[[], Grammar]], Callable[[],
     return register
 
 
-def get_parser(name: str, *, repair: bool = True) -> ToolCallParser:
+def get_parser(
+    name: str, *, repair: bool = True, unknown_tools: UnknownTools = "diagnose"
+) -> ToolCallParser:
     """The parser of the format `name`, such as `hermes` or `qwen3_coder`.
 
-    Without `repair`, what is not exactly in the format is no call. Raises `UnknownName` for
-    a name that nobody registered; it lists those that are known.
+    Without `repair`, what is not exactly in the format is no call. With `unknown_tools="call"`, a
+    call of a tool that was not offered is a call like any other, as it would be from an API, and
+    not just a diagnostic. Raises `UnknownName` for a name that nobody registered; it lists those
+    that are known.
     """
     grammar = _registered.get(name) or _load(ALIASES.get(name, name))
     if grammar is None:
@@ -82,7 +86,7 @@ def get_parser(name: str, *, repair: bool = True) -> ToolCallParser:
             parser_names(),
             hint="Register one of your own with `@register_parser`.",
         )
-    return ToolCallParser(grammar, repair=repair)
+    return ToolCallParser(grammar, repair=repair, unknown_tools=unknown_tools)
 
 
 def parser_names() -> list[str]:

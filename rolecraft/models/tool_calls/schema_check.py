@@ -24,16 +24,17 @@ def check_schema(tool: str, schema: Any) -> None:
 
     A schema that was found good once is not looked at again as long as it is remembered.
     """
-    if _known.get(id(schema)) is schema:
+    if KNOWN.get(id(schema)) is schema:
         return
     _check(tool, schema)
     if isinstance(schema, dict):
-        _known[id(schema)] = schema  # which keeps it alive, and so its id its own
-        if len(_known) > _MOST_KNOWN:
-            _known.popitem(last=False)
+        KNOWN[id(schema)] = schema  # which keeps it alive, and so its id its own
+        if len(KNOWN) > _MOST_KNOWN:
+            KNOWN.popitem(last=False)
 
 
-_known: OrderedDict[int, dict[str, Any]] = OrderedDict()
+KNOWN: OrderedDict[int, dict[str, Any]] = OrderedDict()
+"""Schemas that were found good, by their ids."""
 
 
 def _check(tool: str, root: Any) -> None:

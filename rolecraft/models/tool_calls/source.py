@@ -20,6 +20,7 @@ from rolecraft.models.tool_calls.output import (
     ContentPiece,
     Diagnostic,
     DiagnosticKind,
+    ParsedOutput,
     Piece,
     ReasoningPiece,
     TakenBack,
@@ -54,12 +55,17 @@ class Source:
         "text",
         "thoughtful",
         "tools",
+        "unknown",
     )
 
-    def __init__(self, tools: dict[str, Any] | None, *, repair: bool) -> None:
+    def __init__(
+        self, tools: dict[str, Any] | None, *, repair: bool, unknown: bool = False
+    ) -> None:
         self.tools = tools
         """JSON Schema of each tool's parameters by name; None if it is not known what there is."""
         self.repair = repair
+        self.unknown = unknown
+        """Whether a call of a tool that was not offered is a call."""
         self.text = ""
         self.at = 0
         self.offset = 0
@@ -205,6 +211,12 @@ class Source:
                 return marker
             yield
 
+    def output(self) -> ParsedOutput:
+        """All that was found."""
+        return ParsedOutput(
+            "".join(self.content), "".join(self.reasoning), self.calls, self.diagnostics
+        )
+
     # What readings give.
 
     def say(self, text: str) -> None:
@@ -261,12 +273,16 @@ class Source:
         """A good call, which was written as `raw`, the text read last."""
         self.framed()
         call = ToolCall(name, arguments, call_id, repairs=repairs)
-        if self.tools is not None and name not in self.tools:
+        if not self.offered(name):
             why = f"no tool {name!r} was offered"
             self.diagnose("unknown tool", raw, why, call=call)
             return
         self.pieces.append(CallPiece(len(self.calls), call))
         self.calls.append(call)
+
+    def offered(self, name: str) -> bool:
+        """Whether a call of the tool `name` is a good one."""
+        return self.tools is None or self.unknown or name in self.tools
 
     def malformed(self, raw: str, why: str, *, content: bool = True) -> None:
         """`raw`, the text read last, begins like a call and is none: it is `content`, or not."""

@@ -203,3 +203,31 @@ def test_calls_that_never_end_are_not_read_again_and_again(unit: str) -> None:
     HERMES.parse(short)
     # 8 if linear, 64 if quadratic.
     assert seconds(lambda: HERMES.parse(long)) < 25 * seconds(lambda: HERMES.parse(short))
+
+
+UNKNOWN = {
+    "hermes": '<tool_call>{"name": "two", "arguments": {"a": 2}}</tool_call>',
+    "llama3_json": '{"name": "two", "parameters": {"a": 2}}',
+    "pythonic": "[two(a=2)]",
+}
+
+
+@pytest.mark.parametrize("form", UNKNOWN)
+def test_a_call_of_a_tool_that_was_not_offered_is_a_diagnostic_or_a_call_in_its_place(
+    form: str,
+) -> None:
+    one = get_parser(form).render([ToolCall("one", {"a": 1})])
+    three = get_parser(form).render([ToolCall("one", {"a": 3})])
+    text = f"{one} {UNKNOWN[form]} {three}"
+    tools = [{"name": "one", "parameters": {}}]
+    diagnosed = get_parser(form).parse(text, tools)
+    assert [call.arguments for call in diagnosed.tool_calls] == [{"a": 1}, {"a": 3}]
+    assert [found.kind for found in diagnosed.diagnostics] == ["unknown tool"]
+    called = get_parser(form, unknown_tools="call").parse(text, tools)
+    assert [(call.name, call.arguments) for call in called.tool_calls] == [
+        ("one", {"a": 1}),
+        ("two", {"a": 2}),
+        ("one", {"a": 3}),
+    ]
+    assert not called.diagnostics
+    assert not called.content.strip()

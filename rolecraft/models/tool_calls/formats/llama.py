@@ -87,9 +87,9 @@ class BareJSON:
             calls = [call_in(each, repair=source.repair) for each in values]
         except Unreadable:
             return False
-        if not tag and source.tools is not None:
+        if not tag:
             for name, *_ in calls:
-                if name not in source.tools:
+                if not source.offered(name):
                     source.diagnose("unknown tool", span.text, f"no tool {name!r} was offered")
                     return False
         for name, arguments, call_id, mended in calls:
