@@ -15,6 +15,7 @@ from rolecraft.models.reasoning.format import ReasoningFormat
 from rolecraft.models.reasoning.formats import get_format
 from rolecraft.models.reasoning.native import NativeReasoning, native_reasoning, plain
 from rolecraft.models.reasoning.split import AUTO, split_reasoning
+from rolecraft.models.tool_calls.json_calls import Unreadable, arguments_in, decode
 from rolecraft.trajectories.events import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -82,13 +83,17 @@ def read_completion(
     message = getattr(choices[0], "message", None)
     if message is None:
         raise AttemptFailed(Failure(kind="malformed", text="the answer has no choices"), usage)
+    finish = _finish(choices[0])
     calls = [
-        _read_call(getattr(call, "id", None) or f"call_{index}", getattr(call, "function", None))
+        _read_call(
+            getattr(call, "id", None) or f"call_{index}",
+            getattr(call, "function", None),
+            cut=finish == "length",
+        )
         for index, call in enumerate(getattr(message, "tool_calls", None) or ())
     ]
     own = getattr(message, "provider_specific_fields", None) or {}
     refusal = getattr(message, "refusal", None) or own.get("refusal") or ""
-    finish = _finish(choices[0])
     native = native_reasoning(message)
     kept = _kept(message, native, provider)
     reasoning, text = native.text, message.content or refusal
@@ -177,18 +182,20 @@ def _write_call(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _read_call(call_id: str, function: Any) -> ToolCall:
+def _read_call(call_id: str, function: Any, *, cut: bool) -> ToolCall:
+    """A call whose arguments are read, and mended, as those of local models are."""
     name = getattr(function, "name", None) or ""
     raw = getattr(function, "arguments", None) or ""
     if not isinstance(raw, str):
         raw = json.dumps(raw)
     try:
-        arguments = json.loads(raw) if raw.strip() else {}
-    except (ValueError, RecursionError):
-        arguments = None
-    if not name or not isinstance(arguments, dict):
+        value, repairs = decode(raw, repair=True, cut=cut) if raw.strip() else ({}, ())
+        arguments, mended = arguments_in(value, repair=True)
+    except Unreadable:
         return ToolCall(name, {}, call_id, incomplete=True, raw=raw)
-    return ToolCall(name, arguments, call_id)
+    if not name:
+        return ToolCall(name, {}, call_id, incomplete=True, raw=raw)
+    return ToolCall(name, arguments, call_id, repairs=(*repairs, *mended))
 
 
 def _finish(choice: Any) -> FinishReason:

@@ -82,6 +82,8 @@ class Completion:
     """Who answered, where the session's model asks one of several."""
     passed_over: list[dict[str, Any]] = field(default_factory=list)
     """Models that were asked before and did not answer: `model`, `error`, `attempts`, `usage`."""
+    own_usage: Usage | None = None
+    """Where others were passed over: the part of `usage` that is of the model that answered."""
     kept: Usage | None = None
     """Of an answer from a prompt cache: what it cost when it was given. `usage` is nothing."""
 

@@ -97,7 +97,8 @@ class CachedModel(Model):
         self._asking[name] = asyncio.Event()
         try:
             answer = await self.model._complete(session, tools, sampling)
-            await asyncio.to_thread(self.cache.put, name, self.model.name, answer)
+            if not answer.passed_over:  # else it is what another model says, for want of this one
+                await asyncio.to_thread(self.cache.put, name, self.model.name, answer)
         finally:
             self._asking.pop(name).set()
         return answer

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from rolecraft.errors import UnexpectedModelCall, UsageError
@@ -64,6 +65,12 @@ class FunctionModel(Model):
         self._keep_calls = keep_calls
         self._counted: WeakKeyDictionary[Session, tuple[int, int]] = WeakKeyDictionary()
         """For each session: how many of its messages are counted, and their words."""
+
+    def identity(self) -> dict[str, Any]:
+        """For a cache of answers: which function it is, as far as its name and place say."""
+        code = getattr(self._function, "__code__", None)
+        place = (code.co_qualname, code.co_firstlineno) if code else (repr(self._function),)
+        return {"kind": "FunctionModel", "name": self.name, "function": list(place)}
 
     def estimate_tokens(
         self, session: Session, sampling: Sampling, tools: Sequence[Tool] = ()

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from rolecraft._log import log
 from rolecraft.errors import BadModelResponse, ModelError, ModelUnavailable, UsageError
 from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
+from rolecraft.models.prompt_cache import identity_of
 from rolecraft.trajectories.codec import usage_members
 from rolecraft.trajectories.events import Usage
 
@@ -80,6 +81,10 @@ class FallbackModel(Model):
     def models(self) -> tuple[Model, ...]:
         return tuple(member.model for member in self._members)
 
+    def identity(self) -> dict[str, Any]:
+        """Who may answer: all of its models."""
+        return {"one_of": [identity_of(model) for model in self.models]}
+
     @property
     def available(self) -> tuple[Model, ...]:
         """Those that answered when they were last asked, in order."""
@@ -126,6 +131,7 @@ class FallbackModel(Model):
             answer.model = answer.model or member.model.name
             answer.passed_over = [*passed, *answer.passed_over]
             if wasted != Usage(calls=0, usd=0.0):
+                answer.own_usage = answer.own_usage or answer.usage
                 answer.usage = answer.usage + wasted
             return answer
         assert error is not None

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -123,6 +123,18 @@ class LiteLLMModel(Model):
     def limiter(self) -> RateLimiter:
         """How fast the model is asked in the running event loop, and what it came to so far."""
         return self._limiter or shared_limiter(self.name, self.base_url, self._api_key)
+
+    def identity(self) -> dict[str, Any]:
+        """For a cache of answers: who is asked, and how its answers are read."""
+        form = self.reasoning
+        return {
+            "kind": "LiteLLMModel",
+            "name": self.name,
+            "base_url": self.base_url,
+            "extra": self.extra,
+            "sampling": asdict(self.sampling),
+            "reasoning": form if form is None or isinstance(form, str) else repr(form),
+        }
 
     async def prepare(self) -> None:
         if not self._provider:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from rolecraft._log import log
 from rolecraft.errors import RolecraftError
@@ -54,7 +54,7 @@ def question(
     """
     asked = {
         "version": VERSION,
-        "model": _identity(model),
+        "model": identity_of(model),
         "messages": [_said(message) for message in messages],
         "tools": [asdict(tool) for tool in tools],
         "sampling": asdict(sampling) if sampling and sampling != DEFAULT_SAMPLING else None,
@@ -66,8 +66,18 @@ def question(
     return blake2b(text.encode(), digest_size=20).hexdigest()
 
 
-def _identity(model: Model) -> dict[str, Any]:
+@runtime_checkable
+class Identified(Protocol):
+    """A model that says itself what decides on its answers."""
+
+    def identity(self) -> dict[str, Any]:
+        """What, besides the question, decides on its answers; in types of JSON. No keys."""
+
+
+def identity_of(model: Model) -> dict[str, Any]:
     """Who answers: two servers may have models of one name, and defaults of a model are asked."""
+    if isinstance(model, Identified):
+        return model.identity()
     own = {name: getattr(model, name, None) for name in ("base_url", "extra", "sampling")}
     return {"kind": type(model).__name__, "name": model.name, **own}
 
@@ -81,6 +91,7 @@ def _said(message: Message) -> list[Any]:
 def worth_keeping(answer: Completion) -> bool:
     """True for an answer that is whole and not empty, whatever it says."""
     whole = answer.finish_reason not in ("length", "content_filter")
+    whole = whole and not any(call.incomplete for call in answer.tool_calls)
     return whole and bool((answer.text or "").strip() or answer.tool_calls)
 
 

@@ -157,6 +157,7 @@ def _completion(session: Session, past: RecordedCall) -> Completion:
         attempts=data.get("attempts", 1),
         provider_fields=deepcopy(data.get("provider_fields", {})),
         passed_over=deepcopy(data.get("passed_over", [])),
+        own_usage=Usage(**data["own_usage"]) if "own_usage" in data else None,
         kept=Usage(**data["kept"]) if "kept" in data else None,
     )
 
@@ -222,6 +223,8 @@ def answered(role: Role, session: Session, call: Call, answer: Completion) -> No
         data["provider_fields"] = deepcopy(answer.provider_fields)
     if answer.passed_over:
         data["passed_over"] = deepcopy(answer.passed_over)
+    if answer.own_usage is not None:
+        data["own_usage"] = usage_members(answer.own_usage)
     if answer.kept is not None:
         data["kept"] = usage_members(answer.kept)
     event = Event("model_call", role.name, answer.text, data=data, cause=role._cause())

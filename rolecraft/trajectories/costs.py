@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.events import Usage
 from rolecraft.trajectories.in_words import UNKNOWN, money, printable, text_table
 
 if TYPE_CHECKING:
@@ -128,14 +128,14 @@ def costs(trajectory: Trajectory) -> CostTable:
         if event.usage is None and event.kind != "model_call" and not failed:
             continue
         row = row_of(event.role, str(data.get("model") or ""))
-        spent = _spent(event)
+        # What others were paid for in vain is part of the event's usage; this is the rest.
+        own = data.get("own_usage")
         for passed in _rows(data.get("passed_over")):
             other = row_of(event.role, str(passed.get("model") or ""))
             other.wasted += _number(passed.get("attempts")) or 1
-            used = passed.get("usage")
-            if isinstance(used, Mapping):
-                _move(used, spent, other)
-        _add(row, spent)
+            if own is not None and "usage" in passed:
+                _add(other, _spent(passed["usage"]))
+        _add(row, _spent(event.usage if own is None else own))
         attempts = _number(data.get("attempts"))
         row.wasted += attempts if failed else max(attempts - 1, 0)
         kept = data.get("kept")
@@ -147,31 +147,24 @@ def costs(trajectory: Trajectory) -> CostTable:
     return CostTable(tuple(rows.values()))
 
 
-def _spent(event: Event) -> dict[str, Any]:
-    usage = event.usage
-    spent: dict[str, Any] = {name: getattr(usage, name, 0) for name in _COUNTS}
-    spent["usd"] = usage.usd if usage is not None else 0.0
-    return spent
-
-
-def _move(used: Mapping[str, Any], spent: dict[str, Any], other: CostRow) -> None:
-    """What another model was paid for in vain is part of the call's usage, and belongs to it."""
-    moved = {name: min(_number(used.get(name)), spent[name]) for name in _COUNTS[:3]}
-    for name, value in moved.items():
-        spent[name] -= value
-    usd = used.get("usd")
-    if isinstance(usd, (int, float)) and spent["usd"] is not None:
-        usd = min(float(usd), spent["usd"])
-        spent["usd"] -= usd
-    _add(other, {**moved, "calls": 0, "usd": usd if isinstance(usd, (int, float)) else None})
+def _spent(usage: Any) -> dict[str, Any]:
+    """Counts and price of a `Usage`, or of its members in a record; nothing for what is neither."""
+    if isinstance(usage, Mapping):
+        usd = usage.get("usd")
+        counts: dict[str, Any] = {name: _number(usage.get(name)) for name in _COUNTS}
+        return {**counts, "usd": float(usd) if isinstance(usd, (int, float)) else None}
+    if not isinstance(usage, Usage):
+        return {**dict.fromkeys(_COUNTS, 0), "usd": 0.0}
+    return {name: getattr(usage, name) for name in (*_COUNTS, "usd")}
 
 
 def _add(row: CostRow, spent: Mapping[str, Any]) -> None:
     for name in _COUNTS:
         setattr(row, name, getattr(row, name) + spent[name])
+    something = any(spent[name] for name in _COUNTS)
     if spent["usd"] is None:
-        row.unpriced += spent["calls"]
-    elif spent["calls"] or spent["usd"]:
+        row.unpriced += spent["calls"] or something
+    elif something or spent["usd"]:
         row.usd = (row.usd or 0.0) + spent["usd"]
 
 

@@ -74,6 +74,21 @@ async def test_who_answered_is_paid_and_who_was_paid_in_vain_has_a_row_of_its_ow
     assert event.data["passed_over"][0]["model"] == "first"
 
 
+@pytest.mark.parametrize(("failed", "answered"), [(None, 0.25), (0.05, None), (None, None)])
+async def test_a_price_that_is_unknown_is_nobodys_zero(failed, answered):
+    def refuse(call):
+        raise ModelUnavailable("gone", usage=Usage(100, 50, failed))
+
+    model = FallbackModel([FunctionModel(refuse, name="first"), priced("second", answered)])
+    run = await Team([Role(name="Ann", actions=[Draft])], model=model).run("rain")
+    table = run.costs()
+    assert {row.model: row.usd for row in table} == {"first": failed, "second": answered}
+    unknown = [name for name, usd in (("first", failed), ("second", answered)) if usd is None]
+    assert sorted(table.unpriced) == unknown
+    again = (await Team([Role(name="Ann", actions=[Draft])], model=model).replay(run)).costs()
+    assert again.rows == table.rows
+
+
 async def test_an_answer_from_a_prompt_cache_is_reused_and_costs_nothing(tmp_path):
     def team():
         model = CachedModel(priced("m", 0.25), tmp_path / "answers")

@@ -126,7 +126,7 @@ async def test_tools_are_offered_and_their_calls_parsed(server, make_model):
     ]
 
 
-@pytest.mark.parametrize("raw", ['{"name": "a', "[1]", "7", "null", "read(a)"])
+@pytest.mark.parametrize("raw", ['{"name": "a', "[1]", "7", "read(a)"])
 async def test_a_call_whose_arguments_are_no_object_is_incomplete_and_keeps_its_text(
     server, make_model, raw
 ):
@@ -139,10 +139,24 @@ async def test_a_call_whose_arguments_are_no_object_is_incomplete_and_keeps_its_
     assert good == ToolCall("end", {}, "c2")
 
 
-async def test_a_call_without_arguments_is_complete(server, make_model):
-    server.answers(server.chat(None, finish="tool_calls", tool_calls=[call("end", "")]))
+@pytest.mark.parametrize("raw", ["", "null", "{}"])
+async def test_a_call_without_arguments_is_complete(server, make_model, raw):
+    server.answers(server.chat(None, finish="tool_calls", tool_calls=[call("end", raw)]))
     answer = await make_model().session().generate([Message("x")])
     assert answer.tool_calls == [ToolCall("end", {}, "c1")]
+
+
+@pytest.mark.parametrize(
+    ("raw", "repair"),
+    [
+        ('{"name": "a",}', "trailing comma"),
+        ('"{\\"name\\": \\"a\\"}"', "arguments as string"),
+    ],
+)
+async def test_arguments_are_mended_as_those_of_local_models_are(server, make_model, raw, repair):
+    server.answers(server.chat(None, finish="tool_calls", tool_calls=[call("read", raw)]))
+    answer = await make_model().session().generate([Message("x")])
+    assert answer.tool_calls == [ToolCall("read", {"name": "a"}, "c1", repairs=(repair,))]
 
 
 async def test_tool_calls_and_results_go_back_paired_by_id(server, make_model):

@@ -21,6 +21,7 @@ from rolecraft.messages import Message, ToolCall
 from rolecraft.models import (
     CachedModel,
     Completion,
+    FallbackModel,
     Limits,
     LiteLLMModel,
     PromptCache,
@@ -28,6 +29,7 @@ from rolecraft.models import (
     Session,
 )
 from rolecraft.models.budget import Budget
+from rolecraft.models.prompt_cache import question
 from rolecraft.trajectories import Usage
 
 COLD = Sampling(temperature=0)
@@ -221,3 +223,50 @@ def test_processes_share_a_folder_and_a_kill_leaves_whole_answers(tmp_path):
             writer.send_signal(signal.SIGKILL)
             writer.communicate()
     assert all(cache.get(f"{number:02}abc").text in whole for number in range(50))
+
+
+def test_how_an_answer_is_read_and_who_may_give_it_are_part_of_the_question():
+    said = [Message("Hello")]
+
+    def at(address, **more):
+        return LiteLLMModel("openai/m", base_url=address, api_key="none", **more)
+
+    one, other = at("http://one/v1"), at("http://other/v1")
+    last = FunctionModel(lambda call: "last")
+    asked = [
+        one,
+        other,
+        at("http://one/v1", reasoning=None),
+        at("http://one/v1", reasoning="qwen3"),
+        FallbackModel([one, last]),
+        FallbackModel([other, last]),
+        last,
+        FunctionModel(lambda call: "another"),
+    ]
+    assert len({question(model, said) for model in asked}) == len(asked)
+    same = LiteLLMModel("openai/m", base_url="http://one/v1", api_key="another key")
+    assert question(same, said) == question(one, said)
+
+
+async def test_an_answer_of_a_stand_in_is_not_kept_as_that_of_the_first(tmp_path):
+    up = False
+
+    def first(call):
+        if not up:
+            raise ModelUnavailable("gone")
+        return "first"
+
+    both = FallbackModel(
+        [FunctionModel(first), FunctionModel(lambda call: "second")], cool_down=0.0
+    )
+    model = CachedModel(both, tmp_path, repeats="same")
+    assert (await model.session().generate([Message("Who?")])).text == "second"
+    up = True
+    assert (await model.session().generate([Message("Who?")])).text == "first"
+
+
+def test_a_call_that_was_cut_off_is_not_kept(tmp_path):
+    cache = PromptCache(tmp_path)
+    call = ToolCall("run", {}, "1", incomplete=True, raw='{"cmd": "l')
+    cache.put("ab" * 20, "m", Completion(text="", tool_calls=[call]))
+    assert cache.get("ab" * 20) is None
