@@ -218,20 +218,18 @@ class TokenSession(Session):
         on = found is not None and (not found.rewrite or self.model.on_rewrite == "keep")
         if found is not None and found.rest is not None and on and not due:
             return found, text, (last.at, found.rest)
-        whole, text = self._found_in_all(last, offered)
-        added = self._was_added(text)
+        before = self._rendered or self._talk().render(range(last.at), self._tools)
+        whole, text = self._found_in_all(last, offered, before)
+        added = self._was_added(before)
         if not added or (found is not None and not alike(found, whole)):
             self._render_whole_from_now_on()
         if not added:
-            whole.rewrite = (
-                whole.rewrite or "a long conversation written otherwise than a short one"
-            )
+            whole.rewrite = "a long conversation written otherwise than a short one"
         return whole, text, None
 
-    def _found_in_all(self, last: Answer, offered: str) -> tuple[Continuation, str]:
+    def _found_in_all(self, last: Answer, offered: str, before: str) -> tuple[Continuation, str]:
         talk = self._talk()
         every = range(len(self.messages))
-        before = self._rendered or talk.render(range(last.at), self._tools)
         try:
             found, text = talk.goes_on(last, every, offered, before)
         except TemplateRefuses:
@@ -271,16 +269,19 @@ class TokenSession(Session):
             return None, due
         return part, due or bool(asked and _is_power_of_two(len(self._outline.questions) + asked))
 
-    def _was_added(self, text: str) -> bool:
-        """Whether `text`, all of it, has between answers what was added there."""
+    def _was_added(self, before: str) -> bool:
+        """Whether what was added is what the template adds: `before` is what the last answer read.
+
+        All of it, rendered whole. Any earlier turn that changes now was still as it had been.
+        """
         if self.model.on_rewrite == "keep":
-            return True  # the sequence has what the template had written at the time
+            return True  # the sequence has what the template would have written at the time
         at = 0
         for last, then, rest in self._unchecked:
-            ends = [text.find(part, at) for part in self._answers[last].parts]
-            at = max(ends)
-            begins = [text.find(part, at) for part in self._answers[then].parts]
-            if min(*ends, *begins) < 0 or rest not in text[at : min(begins)]:
+            at = max(before.find(part, at) for part in self._answers[last].parts)
+            begins = [before.find(part, at) for part in self._answers[then].parts]
+            to = min(begins, default=-1) if then < self._unchecked[-1][1] else len(before)
+            if at < 0 or to < 0 or rest not in before[at:to]:
                 return False
         return True
 

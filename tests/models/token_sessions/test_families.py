@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import time
 from typing import Any
 
 import pytest
@@ -239,35 +237,3 @@ async def test_a_model_of_unknown_calls_is_one_clear_error(kit: Any) -> None:
     model.reader._template, model.reader._name = "", "nobody's"
     with pytest.raises(UsageError, match=r"Name the format with `parser=`; one of .*hermes"):
         await model.session("r").generate([Message("ab")], tools=kit.TOOLS)
-
-
-def test_which_templates_are_read_as_local(kit: Any) -> None:
-    local = {name for name in FAMILIES if kit.RandomModel(kit.FAMILIES[name]).template.local}
-    assert local == {
-        *("hermes", "qwen25", "qwen3_coder", "kimi_k2", "llama3", "llama4", "mistral"),
-    }
-
-
-async def long_talk(kit: Any, turns: int) -> float:
-    """CPU seconds of the last 20 appends of a conversation."""
-    model = kit.RandomModel(kit.FAMILIES["qwen25"])
-    session = model.session("r")
-    draw = random.Random(0)
-    spent = 0.0
-    for turn in range(turns):
-        model.script = [(kit.words(draw, 6) + "aa", "<|im_end|>")]
-        start = time.process_time()
-        await session.generate([Message("ab" * 40)], tools=kit.TOOLS)
-        if turn >= turns - 20:
-            spent += time.process_time() - start
-        model.calls.clear()
-    assert session.restarts == 0
-    return spent
-
-
-async def test_a_turn_at_the_end_of_a_long_conversation_costs_what_an_early_one_does(
-    kit: Any,
-) -> None:
-    early = min([await long_talk(kit, 45) for _ in range(3)])
-    late = min([await long_talk(kit, 500) for _ in range(3)])
-    assert late < 4 * early
