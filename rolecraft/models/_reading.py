@@ -8,6 +8,7 @@ that nobody offered is text. A model of unknown format is not read at all: its t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rolecraft.errors import UsageError
@@ -28,6 +29,10 @@ from rolecraft.models.tool_calls import (
 
 NO_REASONING = "none"
 """Names that nothing of an answer is reasoning."""
+# A format has to have a marker: a noncharacter of Unicode is in no answer, and would be data.
+_NOTHING = ReasoningFormat(
+    name=NO_REASONING, opens=(), closes=("\ufddf",), repeats=False, starts_inside=False
+)
 
 
 class AnswerReader:
@@ -47,11 +52,11 @@ class AnswerReader:
         self._ends = ends
         self._name = name
         self._template = template
+        self._form = _form_of(reasoning, name, template)
+        self._plain = None if self._form in (None, _NOTHING) else reader_of(self._form)
         if isinstance(parser, str):
             parser = get_parser(parser)
-        self._parser = parser and _giving_all(parser)
-        self._form = _form_of(reasoning, name, template)
-        self._plain = reader_of(self._form) if self._form is not None else None
+        self._parser = parser and self._as_ours(parser)
         # Never text: the tokens around a conversation.
         outer = {tokenizer.bos_token_id, tokenizer.pad_token_id, tokenizer.eos_token_id}
         self._outer = {token for token in outer if token is not None}
@@ -60,8 +65,18 @@ class AnswerReader:
     def parser(self) -> ToolCallParser:
         """The parser of calls. Raises `UsageError` if there is none and none can be guessed."""
         if self._parser is None:
-            self._parser = _guessed(self._name, self._template)
+            self._parser = self._as_ours(_guessed(self._name, self._template))
         return self._parser
+
+    def _as_ours(self, parser: ToolCallParser) -> ToolCallParser:
+        """`parser` with the model's reasoning, and so that a call of any tool is a call.
+
+        Whoever runs the tools tells the model that there is none of that name.
+        """
+        grammar = parser.grammar
+        if self._form is not None and self._form != grammar.reasoning:
+            grammar = replace(grammar, reasoning=self._form)
+        return ToolCallParser(grammar, repair=parser.repair, unknown_tools="call")
 
     def reader(self, tools: Sequence[Tool]) -> ToolCallParser | None:
         return self.parser if tools else self._plain
@@ -134,7 +149,7 @@ def _form_of(
     reasoning: ReasoningFormat | str | None, name: str, template: str
 ) -> ReasoningFormat | None:
     if reasoning == NO_REASONING:
-        return None
+        return _NOTHING
     if reasoning is None:
         return format_of(name, template)
     return get_format(reasoning) if isinstance(reasoning, str) else reasoning
@@ -147,12 +162,4 @@ def _guessed(name: str, template: str) -> ToolCallParser:
             f"`{name}` is offered tools, and how it writes calls is unknown: {choice.why}. Name "
             f"the format with `parser=`; one of {', '.join(parser_names())}."
         )
-    return _giving_all(get_parser(choice.format))
-
-
-def _giving_all(parser: ToolCallParser) -> ToolCallParser:
-    """`parser`, so that a call of a tool that was not offered is a call all the same.
-
-    Whoever runs the tools tells the model that there is none of that name.
-    """
-    return ToolCallParser(parser.grammar, repair=parser.repair, unknown_tools="call")
+    return get_parser(choice.format)

@@ -101,17 +101,17 @@ _TEMPLATES: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ("kimi_k2", "<|tool_calls_section_begin|>", _has("<|tool_calls_section_begin|>")),
     ("glm47", "</arg_key><arg_value>", lambda text: bool(_GLM47.search(text))),
     ("glm45", "<arg_key>", lambda text: "<arg_key>" in text and not _GLM47.search(text)),
-    ("qwen3_coder", "<function=", _has("<function=", "<parameter=")),
+    ("qwen3_coder", "<function=", _has("<function=", "<parameter=", lacks="<seed:tool_call>")),
     ("longcat", "<longcat_tool_call>", _has("<longcat_tool_call>")),
     ("mistral", "[TOOL_CALLS]", _has("[TOOL_CALLS]")),
-    ("gpt_oss", "<|channel|>", _has("<|channel|>", "to=functions.")),
+    ("gpt_oss", "<|channel|>", _has("<|channel|>", "<|message|>")),
     ("qwen", "✿FUNCTION✿", _has("✿FUNCTION✿")),
     ("llama", "<|python_tag|>", _has("<|python_tag|>")),
     ("llama", "<|python_start|>", _has("<|python_start|>")),
     (
         "llama",
         '<|start_header_id|>` and `"parameters"',
-        _has("<|start_header_id|>", '"parameters"'),
+        _has("<|start_header_id|>", '"parameters"', lacks="<tool_call>"),
     ),
 )
 """What stands in the templates of each format that stands in no other's."""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rolecraft.models.reasoning import FORMATS, format_of, get_format, starts_in_reasoning
+from rolecraft.models.reasoning import (
+    FORMATS,
+    format_of,
+    get_format,
+    split_reasoning,
+    starts_in_reasoning,
+)
 from rolecraft.models.reasoning.formats import ALIASES, MODELS
 
 
@@ -43,6 +49,17 @@ def test_a_name_that_is_not_known_says_nothing_and_a_template_does():
     template = "{{ '<seed:think>' }}{{ '</seed:think>' }}"
     assert format_of("some/model", template) is FORMATS["seed_oss"]
     assert format_of("some/model", "{{ messages }}") is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("THUDM/glm-4-9b-chat", "zai-org/GLM-4-32B-0414", "allenai/Olmo-3-7B-Instruct"),
+        *("nvidia/Llama-3.1-Nemotron-70B-Instruct", "baidu/ERNIE-4.5-21B-A3B-PT"),
+    ],
+)
+def test_an_answer_of_a_model_that_does_not_think_is_no_thought(model):
+    assert split_reasoning("Hello", model=model).content == "Hello"
 
 
 def test_folders_before_a_name_say_nothing():

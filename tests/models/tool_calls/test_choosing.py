@@ -78,6 +78,13 @@ def test_by_template(expected: str, template: str) -> None:
     assert "the chat template has `" in choice.why
 
 
+def test_a_template_that_writes_a_name_apart_from_its_channel_is_known_too() -> None:
+    # As that of gpt-oss does: no string of it has `to=functions.` in it.
+    template = """{{- "<|start|>assistant to=" }}{{- "functions." + name + "<|channel|>" }}
+    {{- "commentary " + type + "<|message|>" }}"""
+    assert choose_format("a-model-of-mine", template).format == "gpt_oss"
+
+
 def test_the_template_is_better_evidence_than_the_name() -> None:
     assert choose_format("meta-llama/Llama-3.3-70B", TEMPLATES["mistral"]).format == "mistral"
     assert choose_format("Qwen/Qwen3-8B", "{{ content }}").format == "qwen"
