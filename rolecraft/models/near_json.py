@@ -142,6 +142,12 @@ _WORDS = {
 }
 _CLOSING = {'"': '"', "'": "'", "“": "”"}
 _CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES = frozenset("\"\\/bfnrtu'")
+_CONTROL_ESCAPES = frozenset("bfnrt")
+_BACKSLASHES = (
+    "one backslash before this text stands for itself, so `\\b`, `\\f`, `\\n`, `\\r` and `\\t` "
+    "may mean two things; write each backslash twice"
+)
 _PYTHON_ONLY = frozenset("avxNU01234567\n")
 """What follows a backslash in Python and not in JSON: a reader of the one or the other differs."""
 
@@ -241,6 +247,7 @@ class _Scan:
             self.mended["single quotes" if opening == "'" else "curly quotes"] = None
         parts = ['"']
         self.at += 1
+        escapes: set[str] = set()
         while self.at < len(text):
             if plain := _PLAIN.match(text, self.at):
                 parts.append(plain.group())
@@ -249,8 +256,11 @@ class _Scan:
             char = text[self.at]
             if char == closing:
                 self.at += 1
+                if not (escapes <= _ESCAPES or escapes.isdisjoint(_CONTROL_ESCAPES)):
+                    raise self.failure(_BACKSLASHES)
                 return "".join((*parts, '"'))
             if char == "\\":
+                escapes.add(text[self.at + 1 : self.at + 2])
                 parts.append(self.escape())
                 continue
             if char == '"':

@@ -53,6 +53,16 @@ class PairsBody:
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", BodyMarks(self))
 
+    @property
+    def inner_opens(self) -> str:
+        """What opens a call, also where the outermost markers are missing."""
+        return self.function_opens or self.opens
+
+    @property
+    def inner_closes(self) -> str:
+        """What closes it."""
+        return self.function_closes or self.closes
+
     def read(self, source: Source, opened: str) -> Reading[None]:
         """Read one call."""
         return PairsCall(self, source, opened).read()
@@ -102,7 +112,7 @@ class BodyMarks:
         self.escaped_line = Marks([ESCAPED_LINE])
         self.pair = Marks([body.key_opens])
         self.value_opens = Marks([body.value_opens] if body.value_opens else [])
-        self.value = Marks([body.value_closes, body.key_opens, *ends, body.opens])
+        self.value = Marks([body.value_closes, body.key_opens, *ends, *starts])
         """What may end a value."""
         self.next = Marks([body.key_opens, *ends, *starts])
         """What may follow the name of the function, or a value."""

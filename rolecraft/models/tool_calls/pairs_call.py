@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecraft.models.tool_calls.schema_values import property_names, property_schema, typed
 from rolecraft.models.tool_calls.source import Reading, Source
-from rolecraft.models.tool_calls.written_names import read_name
+from rolecraft.models.tool_calls.written_names import begins_name, read_name
 
 if TYPE_CHECKING:
     from rolecraft.models.tool_calls.pairs_body import PairsBody
@@ -18,7 +18,18 @@ ESCAPED_LINE = "\\n"
 class PairsCall:
     """One call while it is read. `seen` is all of its text so far, in parts."""
 
-    __slots__ = ("body", "known", "marks", "name", "repairs", "schema", "seen", "source", "values")
+    __slots__ = (
+        "body",
+        "fault",
+        "known",
+        "marks",
+        "name",
+        "repairs",
+        "schema",
+        "seen",
+        "source",
+        "values",
+    )
 
     def __init__(self, body: PairsBody, source: Source, opened: str) -> None:
         self.body, self.marks, self.source = body, body.marks, source
@@ -26,6 +37,8 @@ class PairsCall:
         self.name = ""
         self.values: dict[str, str] = {}
         self.repairs: dict[str, None] = {}
+        self.fault = ""
+        """Why the call is none, though it can be read to its end."""
         self.schema: Any = True
         self.known: frozenset[str] = frozenset()
         """The names of the tool's parameters, as far as they are known."""
@@ -36,7 +49,13 @@ class PairsCall:
         if body.function_opens and self.seen[0] == body.opens:
             yield from self.blanks()
             if (yield from self.marker(marks.function)) is None:
-                yield from self.malformed(f"no `{body.function_opens}` follows")
+                rest = self.source.text[self.source.at :]
+                if self.source.ended and body.function_opens.startswith(rest):
+                    self.seen.append(rest)
+                    self.source.at += len(rest)
+                    self.cut()
+                else:
+                    yield from self.malformed(f"no `{body.function_opens}` follows")
                 return
         if not (yield from self.read_name()):
             return
@@ -47,7 +66,7 @@ class PairsCall:
         marker = yield from self.follows()
         if marker is None:
             if (yield from self.turn_ends()):
-                self.cut()
+                self.cut_early(self.name)
             else:
                 yield from self.malformed("text stands between the name and the arguments")
             return
@@ -65,6 +84,8 @@ class PairsCall:
             end, marker, following = yield from self.read_value(key)
             if end < 0:
                 return
+            if key in self.values and not self.fault:
+                self.fault = f"its argument {key!r} is given twice"
             self.values[key] = self.value(start, end)
             key = following
         yield from self.end(marker)
@@ -76,7 +97,7 @@ class PairsCall:
         text = "".join(parts)
         self.seen.append(text)
         if marker is None:
-            self.cut(text)
+            self.cut_early(text)
             return False
         if self.body.name_ends:
             if marker != "<":
@@ -124,46 +145,84 @@ class PairsCall:
 
         Returns where it ends in `seen` (-1: the call ended within it, and was given), the marker
         that follows, and the key that follows if that was read too.
+
+        A call that begins within a value is a part of it. It is never run: either the value is
+        closed after it, or it can't be known what is text here and what a call.
         """
         body, marks, source, seen = self.body, self.marks, self.source, self.seen
-        closed: list[int] = []  # where the call may have ended
+        closes: list[int] = []  # end markers after which no call goes on
+        inner, deep = False, 0  # whether calls began within the value, and how many are open
+        ends: list[int] = []  # where the call may have ended, without an end of the value
         while True:
             marker = yield from source.until(marks.value, seen)
             if marker is None:
-                self.cut()
-                return -1, None, None
+                return (yield from self.unclosed(closes, ends, inner=inner, deep=deep))
             at = len(seen)
             seen.append(marker)
-            if marker == body.value_closes:
+            if marker == body.inner_opens:
+                if (yield from self.another_call()):
+                    inner, deep = True, deep + 1
+            elif deep:
+                deep -= marker == body.inner_closes
+            elif marker == body.value_closes:
                 following = yield from self.follows()
                 if following is not None or (yield from self.turn_ends()):
                     return at, following, None
+                closes.append(at)
             elif marker == body.key_opens:
-                next_key = yield from self.read_key()
+                next_key = None if ends or inner else (yield from self.read_key())
                 if next_key is not None and self.begins(next_key, key):
-                    if (yield from self.lenient(f"missing {body.value_closes}", at)):
-                        return at, marker, next_key
-                    return -1, None, None
+                    end = yield from self.lenient(closes, at)
+                    return (end, marker, next_key) if end >= 0 else (-1, None, None)
             elif marker != body.opens:
                 yield from self.blanks()
                 following = yield from source.marker(marks.after_end)
-                if following is not None or (yield from self.turn_ends()):
-                    if following is not None:
-                        source.unread(following)
-                    if (yield from self.lenient(f"missing {body.value_closes}", at)):
-                        return at, marker, None
-                    return -1, None, None
-                if marker == body.closes:
-                    closed.append(at)
-            elif (yield from self.another_call()):
-                end = closed[0] if len(closed) == 1 and source.repair else at
-                self.put_back(end)
-                if end == at:
-                    source.malformed("".join(seen), "another call begins within it")
-                    return -1, None, None
-                yield from self.marker(marks.close)
+                if following is not None:
+                    source.unread(following)
+                if following is not None or (yield from self.turn_ends()) or self.closed(closes):
+                    ends.append(at)
+
+    def unclosed(
+        self, closes: list[int], ends: list[int], *, inner: bool, deep: int
+    ) -> Reading[tuple[int, str | None, str | None]]:
+        """The text ended before the value did."""
+        seen = self.seen
+        if inner and not deep:
+            why = "another call begins within a value that is not closed"
+            self.source.malformed("".join(seen), why)
+            return -1, None, None
+        if inner or not ends:
+            self.cut()
+            return -1, None, None
+        at = ends[0]
+        marker = seen[at]
+        self.put_back(at + 1)
+        end = yield from self.lenient([place for place in closes if place < at], at)
+        return (end, marker, None) if end >= 0 else (-1, None, None)
+
+    def lenient(self, closes: list[int], at: int) -> Reading[int]:
+        """Where the value ends that no end marker ends, before `at`. -1: the call is malformed.
+
+        With `closes` it was closed, it seems, and words stand between that and the marker at `at`.
+        """
+        body, source, seen = self.body, self.source, self.seen
+        if not closes:
+            if source.repair:
                 self.repairs[f"missing {body.value_closes}"] = None
-                return end, body.closes, None
+                return at
+            yield from self.malformed(f"it has a missing {body.value_closes}")
+            return -1
+        if not self.closed(closes):
+            yield from self.malformed(f"it is not known whether {body.value_closes} ends a value")
+            return -1
+        text = "".join(seen[closes[-1] + 1 : at])
+        why = f"it stands after {body.value_closes}"
+        source.diagnose("text in a call", text, why, after=sum(map(len, seen[at:])))
+        return closes[-1]
+
+    def closed(self, closes: list[int]) -> bool:
+        """Whether the last of these end markers ends its line, as in code none would."""
+        return bool(closes) and "".join(self.seen[closes[-1] + 1 :][:2])[:1].isspace()
 
     def begins(self, key: str, within: str) -> bool:
         """Whether a key that was read within the value of another one begins a new pair."""
@@ -173,19 +232,21 @@ class PairsCall:
 
     def another_call(self) -> Reading[bool]:
         """Whether the marker that was just read within a value begins another call."""
-        if self.body.function_opens:
-            yield from self.blanks()
-            return (yield from self.marker(self.marks.function)) is not None
+        body, repairs = self.body, dict(self.repairs)
         parts: list[str] = []
         marker = yield from self.source.until(self.marks.name, parts)
         text = "".join(parts)
         self.seen.append(text)
         if marker is None:
             return False
-        self.source.unread(marker)
+        if marker == body.name_ends:
+            self.seen.append(marker)
+        else:
+            self.source.unread(marker)
         if read_name(text) is None:
             return False
-        yield from self.blanks()
+        yield from self.gap()
+        self.repairs = repairs
         return (yield from self.marker(self.marks.pair)) is not None
 
     def end(self, marker: str | None) -> Reading[None]:
@@ -208,7 +269,9 @@ class PairsCall:
             self.repairs[f"missing {body.function_closes}"] = None
         raw = "".join(self.seen)
         if self.repairs and not source.repair:
-            source.malformed(raw, f"it has a {next(iter(self.repairs))}")
+            self.fault = f"it has a {next(iter(self.repairs))}"
+        if self.fault:
+            source.malformed(raw, self.fault)
             return
         arguments: dict[str, Any] = {}
         for key, text in self.values.items():
@@ -223,14 +286,6 @@ class PairsCall:
         """Whether every argument that the tool requires is there."""
         required = self.schema.get("required") if isinstance(self.schema, dict) else None
         return not isinstance(required, list) or all(key in self.values for key in required)
-
-    def lenient(self, repair: str, at: int) -> Reading[bool]:
-        """Note a repair. False if repairs are not wanted; the call is malformed then."""
-        if self.source.repair:
-            self.repairs[repair] = None
-            return True
-        yield from self.malformed(f"it has a {repair}")
-        return False
 
     def malformed(self, why: str) -> Reading[None]:
         """Read on to where the call may end, and give it as one that is none."""
@@ -253,11 +308,19 @@ class PairsCall:
         name = self.name or read_name(name) or ""
         self.source.cut("".join(self.seen), name=name)
 
+    def cut_early(self, text: str) -> None:
+        """The text ends before any argument: it may be prose, in which there is a marker."""
+        if begins_name(text, self.source.tools):
+            self.cut(text)
+        else:
+            self.source.malformed("".join(self.seen), "what follows the marker is no name")
+
     def value(self, start: int, end: int) -> str:
         """The value between two places of `seen`."""
         text = "".join(self.seen[start:end])
         if self.body.framed:
-            text = text.removeprefix("\n").removesuffix("\n")
+            text = text.removeprefix("\r\n" if text.startswith("\r") else "\n")
+            text = text.removesuffix("\r\n" if text.endswith("\r\n") else "\n")
         return self.body.unescaped(text)
 
     # Reading small things, all of which are part of the call's text.

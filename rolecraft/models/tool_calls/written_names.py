@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 from rolecraft.errors import UsageError
 
@@ -36,5 +37,14 @@ def read_name(text: str) -> str | None:
     return text if _ANY.fullmatch(text) else None
 
 
+def begins_name(text: str, tools: Iterable[str] | None) -> bool:
+    """Whether a text that ends here may be the beginning of a name, one of `tools` if known."""
+    text = text.strip()
+    if not text or tools is None:
+        return not text or _BEGUN.fullmatch(text) is not None
+    return any(name.startswith(text) for name in tools)
+
+
+_BEGUN = re.compile(r"[\w$@#.:/+-]*[\w$@#:/+-]")
 _PLAIN = re.compile(r"[\w$@#.:/+-]+(?: [\w$@#.:/+-]+)*")
 _ANY = re.compile(r"[^\x00-\x1f<>{}\"'`]+")

@@ -149,16 +149,8 @@ def test_a_malformed_call_takes_no_good_one_with_it() -> None:
         "<tool_call>run<arg_key>code<arg_value>x</arg_value></tool_call>",
         '<tool_call>{"name": "run"}</tool_call>',
         "<tool_call></tool_call>",
-        "<tool_call>run<arg_key>code</arg_key><arg_value>x ",
     ):
         output = parse(f"{good} {bad} {good}")
         assert [call.arguments for call in output.tool_calls] == [{"code": "a"}] * 2, bad
         assert output.content.strip() == bad.strip()
         assert [one.kind for one in output.diagnostics] == ["malformed call"]
-
-
-def test_the_end_of_a_value_and_of_its_call_may_both_be_missing_before_another_call() -> None:
-    good = f"<tool_call>run{pair('code', 'a')}</tool_call>"
-    bad = "<tool_call>run<arg_key>code</arg_key><arg_value>b</tool_call>"
-    assert arguments(f"{bad} and {good}") == [{"code": "b"}, {"code": "a"}]
-    assert arguments(bad + good) == [{"code": "b"}, {"code": "a"}]

@@ -153,7 +153,6 @@ def test_a_value_that_breaks_off_makes_no_call_that_may_be_executed() -> None:
         "<tool_call>\n<function=>\n</function>\n</tool_call>",
         "<tool_call>\n<function=run>\nwhat?\n</function>\n</tool_call>",
         "<tool_call>\n<function=run>\n<parameter>x</parameter>\n</function>\n</tool_call>",
-        "<tool_call>\n<function=run>\n<parameter=code>\nls\n",
     ],
 )
 def test_a_malformed_call_takes_no_good_one_with_it(bad: str) -> None:
