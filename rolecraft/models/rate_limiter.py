@@ -20,6 +20,7 @@ added to that here, and why:
   an answer / limit` seconds apart. Above 1 they are spread in the same way.
 - A server that refuses everything for a while says nothing of what it takes otherwise: from the
   first answer on the limit doubles (slow start, RFC 5681) up to where refusals began.
+- Refusals that asking less does not make fewer are no congestion: `_background.py`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from types import TracebackType
 from weakref import WeakKeyDictionary
 
 from rolecraft.errors import UsageError
+from rolecraft.models._background import Background
 
 OVERLOADED = frozenset({429, 503, 529})
 """HTTP statuses with which servers say that they have too much to do."""
@@ -124,6 +126,7 @@ class RateLimiter:
         """What an answer adds to the limit, and after how many answers that doubles."""
         self._known = math.inf
         """Up to here the limit grows by doubling."""
+        self._background = Background(clock())
 
     # --- for those who ask -----------------------------------------------------------------------
 
@@ -218,10 +221,11 @@ class RateLimiter:
 
     # --- what answers and refusals say -----------------------------------------------------------
 
-    def _leave(self, number: int, took: float | None) -> None:
+    def _leave(self, number: int, took: float | None, refused: bool) -> None:
         """A request has ended; after `took` seconds if it was answered."""
         full = self._queue or 2 * self.under_way > self.limit
         self.under_way -= 1
+        self._background.ended(number, answered=took is not None, refused=refused)
         if took is not None:
             self.answers += 1
             self._since += 1
@@ -247,11 +251,14 @@ class RateLimiter:
         self.refusals += 1
         if retry_after:
             self._paused_until = max(self._paused_until, self._clock() + retry_after)
-        if number > self._cut_at and not self._fixed:  # else of a congestion that is known
+        if number <= self._cut_at or self._fixed:  # of a congestion that is known
+            return
+        if not self._background.pardons(self.answers, self.limit):
             self._congested(retry_after or 0.0)
 
     def _congested(self, pause: float) -> None:
         now, limit, answered = self._clock(), self.limit, self._since
+        load, hold = limit if self._queue else min(limit, self.under_way), 0.0
         first = not self.congestions
         if first:
             # What was tried, not what was allowed; one refusal of one request says little.
@@ -268,6 +275,11 @@ class RateLimiter:
             self._timed, self._timed_from = 0, self._begun
             # Where nothing is answered at all, asking less and less often finds nothing out.
             limit = max(limit * HARSH, 0.0 if answered else min(limit, 1.0))
+        back = self._background.congested(self._begun, load, self.answers, now, hold)
+        if back is None:  # less would be asked in vain, perhaps
+            limit = self.limit
+        elif back > load:
+            self._known = max(self._known, back)
         # As many answers as come in `PAUSES` times the pause, if that is more.
         paused = PAUSES * min(pause, _LONGEST_PAUSE) * limit / self._took if self._took else 0.0
         self._patience = max(PATIENCE, ROUNDS * limit, paused)
@@ -316,7 +328,8 @@ class Turn:
     ) -> None:
         limiter = self._limiter
         answered = kind is None and not self._refused
-        limiter._leave(self._number, limiter._clock() - self._began if answered else None)
+        took = limiter._clock() - self._began if answered else None
+        limiter._leave(self._number, took, self._refused)
 
     def refused(self, retry_after: float | None = None) -> None:
         """The server has too much to do. Nothing begins for `retry_after` seconds, if it said so.

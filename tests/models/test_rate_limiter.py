@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import heapq
 import json
+import math
 import random
 import re
 import selectors
@@ -374,6 +375,53 @@ def test_after_an_outage_it_is_as_fast_as_before():
     random.seed(1)
     before, after = jumping(run())
     assert after >= 0.8 * before
+
+
+class Moody(Server):
+    """Refuses `share` of all requests, whatever the load; from `falls_at` on takes a tenth."""
+
+    def __init__(self, took, *, share, falls_at=math.inf, seed=7, **takes) -> None:
+        super().__init__(took, **(takes or {"places": 1_000_000}))
+        self.share, self.falls_at = share, falls_at
+        self._dice = random.Random(seed)
+
+    def takes(self) -> bool:
+        if asyncio.get_running_loop().time() >= self.falls_at:
+            self.places, self.falls_at = self.places // 10, math.inf
+            self.capacity /= 10
+        return self._dice.random() >= self.share and super().takes()
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("sessions", [20, 200])
+def test_a_server_that_refuses_at_random_whatever_the_load_is_asked_as_much(share, sessions):
+    """At least half of what the same calls get who do not hold back at all."""
+    random.seed(1)
+    # An answer takes 2 seconds, and some 1.5 for each refusal before it.
+    free = sessions / (2.0 + 1.5 * share / (1 - share))
+    server = Moody(2.0, share=share)
+    _, refused, mine, _ = jumping(share_of(server, sessions=sessions, warm=100, then=200))
+    assert sum(mine[me] for me in range(sessions)) / 200 >= 0.5 * free
+    assert refused == pytest.approx(share, rel=0.5)
+
+
+def test_a_server_that_takes_only_a_tenth_any_more_is_asked_no_more_than_that():
+    random.seed(1)
+    server = Moody(2.0, share=0, places=60, falls_at=100)
+    share, refused, _, failed = jumping(share_of(server, sessions=200, warm=400, then=1000))
+    assert share >= 0.7
+    assert refused <= 0.3
+    assert failed == 0
+
+
+def test_load_is_noticed_beside_refusals_at_random():
+    """Without a limiter, nine of ten requests are refused here."""
+    random.seed(1)
+    server = Moody(2.0, share=0.1, places=20)
+    share, refused, mine, failed = jumping(share_of(server, sessions=200, warm=200, then=1000))
+    assert share >= 0.5
+    assert refused <= 0.4
+    assert failed <= 0.01 * mine.total()
 
 
 # --- models --------------------------------------------------------------------------------------
