@@ -8,9 +8,9 @@ answers a second, refusals say nothing of load. Both are counts of few, so chanc
 make it wrong for a while.
 
 Loads are compared as a limit falls. `FEWER` times below loads of which the odds are known it falls
-no further, if that costs answers, before `ENOUGH` refusals have shown which it is. Odds that were found are pardoned: `MARGIN` times as many refusals
-as they foretell. What comes beyond them is load again. They are forgotten after a while and found
-out anew, as a server may change.
+no further, if that costs answers, before `ENOUGH` refusals have shown which it is. Odds that were
+found are pardoned: `MARGIN` times as many refusals as they foretell. What comes beyond them is load
+again. They are forgotten after a while and found out anew, as a server may change.
 """
 
 from __future__ import annotations
