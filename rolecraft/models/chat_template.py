@@ -117,7 +117,7 @@ class ChatTemplate:
         try:
             text: str = self._tokenizer.apply_chat_template(
                 [turn.member(form) for turn in turns],
-                tools=json.loads(tools) if tools else None,
+                tools=_read(tools) if tools else None,
                 tokenize=False,
                 add_generation_prompt=opens_answer,
                 **self._settings,
@@ -139,6 +139,11 @@ class ChatTemplate:
             raise UsageError(
                 f"The tokenizer of `{self._name}` cannot spell {text!r}: {error}"
             ) from error
+
+
+@lru_cache(64)
+def _read(tools: str) -> Any:
+    return json.loads(tools)
 
 
 # What the template is tried with, here and in `_trial`. The id has the nine letters and digits that

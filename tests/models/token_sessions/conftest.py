@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,19 @@ def _backend() -> str:
     return str(backend.to_str())
 
 
+@lru_cache(100_000)
+def _tokens(text: str) -> tuple[int, ...]:
+    """Tokens of text without special tokens: the same for all families."""
+    return tuple(_shared().encode(text, add_special_tokens=False).ids)
+
+
+@cache
+def _shared() -> Any:
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_str(_backend())
+
+
 @cache
 def tokenizer_of(name: str) -> Any:
     import transformers
@@ -229,15 +243,16 @@ class RandomModel(TokenModel):
         ids: list[int] = []
         at = 0
         special = sorted({*self.family.special, *self.family.added}, key=len, reverse=True)
+        marks = re.compile("|".join(map(re.escape, special)))
         while at < len(text):
-            known = next((mark for mark in special if text.startswith(mark, at)), "")
-            if known:
-                ids.append(self.tokenizer.convert_tokens_to_ids(known))
-                at += len(known)
+            found = marks.search(text, at)
+            if found is not None and found.start() == at:
+                ids.append(self.tokenizer.convert_tokens_to_ids(found[0]))
+                at = found.end()
                 continue
-            ahead = [found for mark in special if (found := text.find(mark, at)) >= 0]
-            to = min([at + draw.randint(1, 9), len(text), *ahead])
-            ids += self.tokenizer.encode(text[at:to], add_special_tokens=False)
+            ahead = len(text) if found is None else found.start()
+            to = min(at + draw.randint(1, 9), ahead)
+            ids += _tokens(text[at:to])
             at = to
         return ids
 
