@@ -64,7 +64,7 @@ def vllm_program() -> list[str]:
 
 def free_port(host: str) -> int:
     """A port that nobody listens on just now."""
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
     return port
@@ -102,6 +102,10 @@ class ServerProcess:
             file.seek(max(self._begin, size - _QUOTED_BYTES))
             lines = file.read().decode("utf-8", "replace").splitlines()
         return "\n".join(lines[-QUOTED_LINES:])
+
+    def port_was_taken(self) -> bool:
+        """Whether it says that somebody else listens on its port."""
+        return "address already in use" in self.tail().lower()
 
     async def exited(self) -> int:
         """Wait until it has ended. The exit code."""

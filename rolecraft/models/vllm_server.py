@@ -36,6 +36,9 @@ from rolecraft.models.vllm_server_model import VLLMServerModel
 # Seconds a server may take to end by itself before it is killed.
 PATIENCE = 15.0
 
+# How many free ports are tried before it is an error that somebody else took each of them.
+PORTS = 5
+
 
 class VLLMServer:
     """An OpenAI-compatible server of vLLM on this machine.
@@ -200,19 +203,36 @@ class VLLMServer:
         return self._process.tail() if self._process is not None else ""
 
     async def _launch(self) -> None:
-        self.port = self._wanted_port or free_port(self.host)
         self.starts += 1
+        for left in reversed(range(PORTS)):
+            self.port = self._wanted_port or free_port(self.host)
+            if await self._start_process():
+                break
+            # Between our look and the server's, which loads its libraries first, somebody else
+            # took the port.
+            assert self._process is not None
+            if self._wanted_port is not None or not left:
+                raise self._process.why(self.model.name)
+            await self._end_process()
+            logger.info(f"Port {self.port} was taken meanwhile; another one is tried.")
+        await self.model.connect()
+        self._ready.set()
+
+    async def _start_process(self) -> bool:
+        """Start it, and wait until it answers. False if it ended because its port was taken."""
+        assert self.log is not None
         line = command(
             self._program,
             {**self._settings, "host": self.host, "port": self.port},
             api_key=self.api_key,
         )
-        assert self.log is not None
         process = self._process = ServerProcess(line, self.log)
         try:
             async with asyncio.timeout(self._start_seconds):
-                while not await self.healthy():
+                while not (await self.healthy() and await self._is_ours()):
                     if process.exit_code is not None:
+                        if process.port_was_taken():
+                            return False
                         raise process.why(self.model.name)
                     await asyncio.sleep(LOOK_EVERY)
         except TimeoutError:
@@ -222,8 +242,17 @@ class VLLMServer:
                 f"{process.tail()}",
                 model=self.model.name,
             ) from None
-        await self.model.connect()
-        self._ready.set()
+        return True
+
+    async def _is_ours(self) -> bool:
+        """Whether what answers there takes our key and has our model: it may be another's port."""
+        with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+            async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
+                answer = await client.get(
+                    f"{self.url}/models", headers={"Authorization": f"Bearer {self.api_key}"}
+                )
+                return self.model.name in {model["id"] for model in answer.json()["data"]}
+        return False
 
     async def _watch(self) -> None:
         """Start the server anew when it crashes, as often as that is allowed."""

@@ -205,3 +205,52 @@ def test_nothing_is_left_when_the_parent_is_killed(base: Path, tmp_path: Path) -
             break
         time.sleep(0.02)
     assert group(leader) == []
+
+
+# Serves what a start looks at; on the port that is named in the environment it says that it is
+# taken, with what vLLM says then.
+STAND_IN = """
+import http.server, json, os, sys
+
+port = int(sys.argv[sys.argv.index("--port") + 1])
+taken = os.environ["TAKEN"]
+with open(taken, "a") as file:
+    print(port, file=file)
+if len(open(taken).readlines()) <= int(os.environ["TIMES"]):
+    sys.exit("OSError: [Errno 98] Address already in use")
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": [{"id": "tiny", "max_model_len": 256}]}).encode())
+
+http.server.HTTPServer(("127.0.0.1", port), Answers).serve_forever()
+"""
+
+
+async def test_a_port_that_somebody_else_took_meanwhile_is_replaced_by_another(
+    base: Path, tmp_path: Path
+) -> None:
+    from rolecraft.models.vllm_server import PORTS, VLLMServer
+
+    def made(name: str, times: int, port: int | None = None) -> tuple[VLLMServer, Path]:
+        tried = tmp_path / name
+        program = ["env", f"TAKEN={tried}", f"TIMES={times}", sys.executable, "-c", STAND_IN]
+        return VLLMServer(str(base), name="tiny", program=program, port=port), tried
+
+    server, tried = made("twice", 2)
+    async with server:
+        ports = tried.read_text().split()
+        assert len(ports) == 3
+        assert server.url == f"http://127.0.0.1:{ports[-1]}/v1"
+        assert server.starts == 1
+    always, tried = made("always", 1000)
+    with pytest.raises(ModelError, match="Address already in use"):
+        await always.start()
+    assert len(tried.read_text().split()) == PORTS
+    # A port that was asked for is not replaced.
+    wanted, tried = made("wanted", 1000, port=8123)
+    with pytest.raises(ModelError, match="Address already in use"):
+        await wanted.start()
+    assert tried.read_text().split() == ["8123"]
