@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rolecraft.cli._engines import Engine, check_formats, load_engine, named_settings
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._options import Debug
 from rolecraft.cli._output import Output
 
 if TYPE_CHECKING:
-    from rolecraft.models.token_model import TokenModel
     from rolecraft.serving import ModelServer
-
-Engine = Literal["auto", "transformers", "vllm"]
 
 
 def serve(
@@ -97,6 +94,15 @@ def serve(
             "--reasoning-format", metavar="NAME", help="How it writes reasoning; the same."
         ),
     ] = None,
+    engine_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of the engine, several times if need be: `dtype=bfloat16`, and for "
+            "vLLM `context=8192`, `max_rank=16` or any of its own: `gpu_memory_utilization=0.6`.",
+        ),
+    ] = None,
     max_tokens: Annotated[
         int,
         typer.Option("--max-tokens", min=1, help="Of an answer whose request sets no limit."),
@@ -118,13 +124,14 @@ def serve(
     adapters = [_pair(text) for text in adapter or ()]
     if len({role for role, _ in adapters}) < len(adapters):
         raise CommandLineError("`--adapter`: a role is named twice. Each has one adapter.")
+    chosen = named_settings(engine_settings or ())
     keys = [*_keys(api_key_file, "--api-key-file"), *([api_key] if api_key else [])]
     if keys and no_key:
         raise CommandLineError("`--no-key` and an API key exclude each other. Leave one out.")
     with output:
         from rolecraft.serving import ModelServer, Settings, bound
 
-        _check_formats(tool_format, reasoning_format)
+        check_formats(tool_format, reasoning_format)
         if host not in ("127.0.0.1", "::1", "localhost") and not (keys or no_key):
             raise CommandLineError(
                 f"`--host {host}` can be reached from other machines: give `--api-key-file FILE`, "
@@ -144,15 +151,20 @@ def serve(
                 f"model another one with `--name`."
             )
         listening = bound(host, port)  # before the model is loaded, which may take minutes
-        loaded = _load(
-            model,
-            engine,
-            output,
-            name=settings.name,
-            parser=tool_format,
-            reasoning=reasoning_format,
-            adapters=len(adapters),
-        )
+        try:
+            loaded = load_engine(
+                model,
+                engine,
+                output,
+                name=settings.name,
+                parser=tool_format,
+                reasoning=reasoning_format,
+                adapters=len(adapters),
+                chosen=chosen,
+            )
+        except BaseException:
+            listening.close()
+            raise
         server = ModelServer(loaded, settings, host=host, grace=grace, listening=listening)
         interrupted = asyncio.run(_serve(server, adapters, settings.name, output))
     if interrupted:
@@ -176,65 +188,20 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for kind in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(kind, stop)
-    await model.prepare()
-    for role, path in adapters:
-        version = await model.load_adapter(role, path)
-        output.say(f"Adapter `{role}`: {path} (rank {version.rank}).")
+    try:
+        await model.prepare()
+        for role, path in adapters:
+            version = await model.load_adapter(role, path)
+            output.say(f"Adapter `{role}`: {path} (rank {version.rank}).")
+    except BaseException:
+        await model.aclose()
+        raise
     served = ", ".join(f"`{each}`" for each in (name, *(role for role, _ in adapters)))
     output.say(f"Serving {served} at {server.url}")
     output.note("Ctrl+C ends; requests under way are finished first.")
     await server.serve()
     output.note("Ended.")
     return stops > 1
-
-
-def _load(
-    spec: str,
-    engine: Engine,
-    output: Output,
-    *,
-    name: str,
-    parser: str | None,
-    reasoning: str | None,
-    adapters: int,
-) -> TokenModel:
-    prefix, colon, rest = spec.partition(":")
-    if colon and prefix in ("transformers", "vllm"):
-        if engine not in ("auto", prefix):
-            raise CommandLineError(f"`{spec}` and `--engine {engine}` contradict each other.")
-        engine, path = ("vllm" if prefix == "vllm" else "transformers"), rest
-    else:
-        path = spec
-    why = "as asked"
-    if engine == "auto":
-        found = find_spec("vllm") is not None
-        engine = "vllm" if found else "transformers"
-        why = "vLLM is installed" if found else "vLLM is not installed"
-    settings: dict[str, Any] = {"name": name}
-    if parser is not None:
-        settings["parser"] = parser
-    if reasoning is not None:
-        settings["reasoning"] = reasoning
-    if engine == "vllm":
-        from rolecraft.models.vllm_model import VLLMModel
-
-        output.say(f"Engine: vLLM ({why}).")
-        return VLLMModel(path, max_adapters=max(adapters, 8), **settings)
-    from rolecraft.models.transformers_model import TransformersModel
-
-    output.say(f"Engine: transformers, in this process ({why}).")
-    return TransformersModel.load(path, **settings)
-
-
-def _check_formats(tool_format: str | None, reasoning_format: str | None) -> None:
-    """Raise what an unknown name raises, before a model is loaded for minutes."""
-    from rolecraft.models.reasoning import get_format
-    from rolecraft.models.tool_calls import get_parser
-
-    if tool_format is not None:
-        get_parser(tool_format)
-    if reasoning_format not in (None, "none"):
-        get_format(str(reasoning_format))
 
 
 def _name_of(model: str) -> str:

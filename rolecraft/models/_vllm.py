@@ -24,6 +24,12 @@ _FIXED: dict[str, Any] = {
     "generation_config": "vllm",
 }
 
+# What `engine={...}` may change.
+_DEFAULTS = {"disable_log_stats", "enable_chunked_prefill", "kv_cache_memory_bytes"}
+
+CPU_CACHE = 4 << 30
+"""Bytes of keys and values that are kept where there is no GPU."""
+
 
 def check_installed() -> None:
     """Raise `MissingExtra` where there is no vLLM."""
@@ -72,7 +78,10 @@ def engine_settings(
         # vLLM (seen with 0.32) takes back the draw of a seeded request whose prompt was read in
         # part, which generators of the CPU cannot do: the whole engine would die of it.
         ours["enable_chunked_prefill"] = False
-    clash = sorted(given.keys() & ours.keys() - {"disable_log_stats", "enable_chunked_prefill"})
+        # vLLM would take nine tenths of the machine's memory, or refuse to start.
+        if "gpu_memory_utilization" not in given:
+            ours["kv_cache_memory_bytes"] = CPU_CACHE
+    clash = sorted(given.keys() & ours.keys() - _DEFAULTS)
     if clash:
         raise UsageError(
             f"`engine={{...}}` sets {clash!r}, which have one right value here or an argument of "

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 from rolecraft.errors import ModelError, ModelUnavailable, UsageError
@@ -144,7 +147,8 @@ class VLLMModel(VLLMSampling):
             settings.setdefault("log_level", "WARNING")
         before = set(children("VLLM::"))
         try:
-            engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**settings))
+            with _no_interrupts():
+                engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**settings))
         except Exception as error:  # whatever went wrong, in whichever of its libraries
             raise ModelError(
                 f"vLLM's engine of `{self.name}` did not start: {error} (vLLM writes the cause to "
@@ -162,6 +166,8 @@ class VLLMModel(VLLMSampling):
             if (handler := getattr(engine, "output_handler", None)) is not None:
                 handler.cancel()
             await asyncio.to_thread(engine.shutdown)
+            # Its finalizer would do that again, at the end of Python, when half of it is gone.
+            engine.shutdown = _nothing
         if guard is not None:
             await asyncio.to_thread(guard.close)
 
@@ -226,6 +232,23 @@ class VLLMModel(VLLMSampling):
     async def _take_out(self, version: AdapterVersion) -> None:
         if self._engine is not None and not self._engine.errored:
             await self._engine.remove_lora(version.number)
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Processes started meanwhile get no SIGINT: Ctrl-C in a terminal goes to all processes at
+    once, and the engine would give up the answers that the program wants to finish.
+    """
+    resource_tracker.ensure_running()  # Python's own, which unblocks the signal when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _nothing(*given: Any, **named: Any) -> None:
+    pass
 
 
 def _lora(version: AdapterVersion | None) -> Any:

@@ -94,7 +94,8 @@ def test_the_keyboard_ends_it_and_keys_from_a_file_are_asked_for(
 ) -> None:
     keys = tmp_path / "keys.txt"
     keys.write_text("sk-one\n\nsk-two\n")
-    server = served(folder, "--api-key-file", keys, "--name", "w")
+    settings = ("--set", "max_batch=4", "--set", "dtype=float32")
+    server = served(folder, "--api-key-file", keys, "--name", "w", *settings)
     assert httpx.get(f"{server.url}/models").status_code == 401
     headers = {"authorization": "Bearer sk-two"}
     listed = httpx.get(f"{server.url}/models", headers=headers).json()
@@ -115,6 +116,12 @@ def test_wrong_command_lines_are_told_before_anything_is_loaded(
         (("--reasoning-format", "quen3"), "'qwen3'"),
         (("--engine", "vllm"), "contradict"),
         (("--adapter", "there=x", "--name", "there"), "--name"),
+        (("--set", "dtype"), "NAME=VALUE"),
+        (("--set", "seed=1", "--set", "seed=2"), "set twice"),
+        (("--set", "name=x"), "not set so"),
+        (("--set", "max_rank=8"), "`max_batch`"),
+        (("--set", "max_batch=many"), "a whole number"),
+        (("--set", "dtype=16"), "a text"),
     ):
         result = cli("serve", "transformers:nowhere/there", *arguments)
         assert result.code == 2, (arguments, result.err)

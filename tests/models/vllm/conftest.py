@@ -141,9 +141,12 @@ def reference(base: Path) -> Callable[..., Any]:
     return load
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def model(base: Path) -> AsyncIterator[Any]:
-    """One engine for all tests of a module: it takes half a minute to start."""
+    """One engine for the tests of several files: it takes from half a minute to minutes to start.
+
+    The last of them, in `test_vllm_model.py`, kills it.
+    """
     from rolecraft.models.vllm_model import VLLMModel
 
     made = VLLMModel(

@@ -20,7 +20,7 @@ from rolecraft.models.base import Sampling
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.filterwarnings("ignore"),  # vLLM's, and those of all that it imports
 ]
 
