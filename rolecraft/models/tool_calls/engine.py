@@ -27,10 +27,19 @@ def read_answer(
         thought = True
     elif grammar.begin is not None:
         yield from grammar.begin(source)
+    search = grammar.marks.search
     while True:
-        marker = yield from _text(source, grammar)
+        text, at = source.text, source.at
+        end, marker = search(text, at, source.ended)
+        if end > at:
+            source.at = end
+            source.say(text[at:end])
         if marker is None:
-            return
+            if source.ended:
+                return
+            yield
+            continue
+        source.at += len(marker)
         kind = kinds.get(marker)
         if kind is None or kind == "call":
             yield from grammar.body.read(source, marker)
@@ -51,23 +60,6 @@ def read_answer(
             thought = True
         else:
             source.say(marker)
-
-
-def _text(source: Source, grammar: Grammar) -> Reading[str | None]:
-    """Read content up to a marker, and the marker."""
-    search, say = grammar.marks.search, source.say
-    while True:
-        text, at = source.text, source.at
-        end, marker = search(text, at, source.ended)
-        if end > at:
-            source.at = end
-            say(text[at:end])
-        if marker is not None:
-            source.at += len(marker)
-            return marker
-        if source.ended:
-            return None
-        yield
 
 
 def _thinking(source: Source, grammar: Grammar, unclosed: bool) -> Reading[bool]:

@@ -18,12 +18,14 @@ from rolecraft.models.tool_calls.json_calls import (
     call_in,
     decode,
     name_in,
+    shallow,
     value_of,
 )
-from rolecraft.models.tool_calls.json_span import json_span
+from rolecraft.models.tool_calls.json_span import STRICT, json_span
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.source import Reading, Source
 
+_BLANKS: Any = re.compile(r"\s*").match
 Take = Callable[[Source, Any, str, tuple[str, ...]], None]
 """Gives the source the calls in a JSON value that was written so, by these repairs.
 
@@ -69,7 +71,37 @@ class JSONBody:
     ends: Ends
 
     def read(self, source: Source, opened: str) -> Reading[None]:
-        return (yield from read_json(source, self.ends, opened, take_calls))
+        if not json_at_once(source, self.ends, opened, take_calls):
+            yield from read_json(source, self.ends, opened, take_calls)
+
+
+def json_at_once(source: Source, ends: Ends, raw: str, take: Take) -> bool:
+    """Do what `read_json` does, if a good call is there in full: the common case, in few steps.
+
+    Else it reads nothing.
+    """
+    source.trim()
+    text, at = source.text, source.at
+    start = at if text.startswith("{", at) else _BLANKS(text, at).end()
+    if not text.startswith(("{", "["), start) or not source.may_close():
+        return False
+    try:
+        value, end = STRICT.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        source.undecodable = source.offset + start
+        return False
+    closed = ends.closed(text, end) if ends.closes else None
+    if closed is None and ends.closes:
+        return False
+    source.at = end
+    try:
+        take(source, shallow(value, text[start:end]), raw + text[at:end], ())
+    except Unreadable:
+        source.at = at
+        return False
+    if closed is not None:
+        source.at = closed.end()
+    return True
 
 
 def read_json(

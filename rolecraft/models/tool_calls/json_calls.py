@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rolecraft.errors import UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models.near_json import MOST_DEEP, NotJSON, mend
-from rolecraft.models.tool_calls.json_span import Span
+from rolecraft.models.tool_calls.json_span import STRICT, Span
 
 
 class Unreadable(ValueError):
@@ -23,13 +23,16 @@ def decode(text: str, *, repair: bool, cut: bool = False) -> tuple[Any, tuple[st
     `cut` says that more may have followed `text`, so that what is missing at its end stays missing.
     """
     try:
-        return _shallow(json.loads(text), text), ()
+        return shallow(STRICT.decode(text), text), ()
     except (ValueError, RecursionError) as failure:
         if not repair:
             raise Unreadable(str(failure)) from None
     try:
         mended, repairs = mend(text, whole=not cut)
-        value = _shallow(json.loads(mended), mended)
+        odd: list[str] = []
+        value = shallow(json.loads(mended, parse_constant=_noting(odd)), mended)
+        if odd:
+            repairs = (*repairs, "number as string")
     except (NotJSON, ValueError, RecursionError) as failure:
         raise Unreadable(str(failure)) from None
     if cut and not _MISSING.isdisjoint(repairs):
@@ -37,7 +40,17 @@ def decode(text: str, *, repair: bool, cut: bool = False) -> tuple[Any, tuple[st
     return value, repairs
 
 
-def _shallow(value: Any, text: str) -> Any:
+def _noting(words: list[str]) -> Callable[[str], str]:
+    """Keeps what is no number of JSON, such as `NaN`, as the word that it is, and notes it."""
+
+    def keep(word: str) -> str:
+        words.append(word)
+        return word
+
+    return keep
+
+
+def shallow(value: Any, text: str) -> Any:
     """`value`, unless copying and writing it would take too much of Python's stack."""
     if text.count("{") + text.count("[") <= MOST_DEEP:
         return value
@@ -60,7 +73,7 @@ _MISSING = frozenset(("missing brace", "missing bracket"))
 def value_of(span: Span, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
     """What a whole span says. Raises `Unreadable`."""
     if span.strict:
-        return _shallow(span.value, span.text), ()
+        return shallow(span.value, span.text), ()
     return decode(span.text, repair=repair)
 
 

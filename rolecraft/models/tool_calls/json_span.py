@@ -35,7 +35,12 @@ class Span:
     """Where the objects and lists begin that were not closed, in characters of the answer."""
 
 
-_decode = json.JSONDecoder().raw_decode
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+STRICT = json.JSONDecoder(parse_constant=_refuse)
+"""JSON as it is defined: Python's own reader takes `NaN` and `Infinity` for numbers, too."""
 _TOKEN = re.compile(r"""[ \t\n\r]*(?:(["'{}\[\],:])|([-+.\w]+))?""")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII).fullmatch
 _WORDS = frozenset(
@@ -50,9 +55,9 @@ def json_span(source: Source) -> Reading[Span]:
     """Read an object or a list, which begins here."""
     source.trim()  # an error of `json` counts the lines of all text before it
     text, at = source.text, source.at
-    if text.find("}", at) >= 0:
+    if source.undecodable != source.position and source.may_close():
         try:
-            value, end = _decode(text, at)
+            value, end = STRICT.raw_decode(text, at)
         except (ValueError, RecursionError):
             pass  # not whole yet, or not valid: the scan below tells
         else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rolecraft.models.tool_calls.grammar import ENDS
-from rolecraft.models.tool_calls.json_body import Ends, Take, read_json, taking
+from rolecraft.models.tool_calls.json_body import Ends, Take, json_at_once, read_json
 from rolecraft.models.tool_calls.json_calls import Unreadable, arguments_in, decode
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.source import Reading, Source
@@ -52,6 +52,10 @@ class SectionBody:
     ends: Ends = field(init=False, repr=False, compare=False)
     between: Marks = field(init=False, repr=False, compare=False)
     """What may follow a call."""
+    next_one: Callable[[str, int], re.Match[str] | None] = field(
+        init=False, repr=False, compare=False
+    )
+    """Matches one of them, with nothing but white space before it."""
     in_header: Marks = field(init=False, repr=False, compare=False)
     after_header: Marks = field(init=False, repr=False, compare=False)
     at_once: Callable[[str, int], re.Match[str] | None] = field(
@@ -64,6 +68,7 @@ class SectionBody:
         compiled = {
             "ends": Ends((self.call_closes,), begins, self.fenced, content=False),
             "between": Marks(begins),
+            "next_one": re.compile(rf"\s*({'|'.join(map(re.escape, begins))})").match,
             "in_header": Marks((self.header_ends, self.call_closes, *begins, *ENDS)),
             "at_once": re.compile(rf"([^<{{]*){re.escape(self.header_ends)}([^<{{]*)(?=\{{)").match,
             "after_header": Marks((self.call_closes, *begins, *ENDS), also=r"\{"),
@@ -75,8 +80,12 @@ class SectionBody:
         """Read calls up to the end of the answer."""
         marker: str | None = opened
         while marker is not None:
-            if marker == self.call_opens:
+            if marker == self.call_opens and not self._at_once(source, marker):
                 yield from self._call(source, opened=marker)
+            if (following := self.next_one(source.text, source.at)) is not None:
+                source.at = following.end()
+                marker = following[1]
+                continue
             parts: list[str] = []
             marker = yield from source.until(self.between, parts)
             text = "".join(parts)
@@ -84,26 +93,37 @@ class SectionBody:
                 why, after = f"{rest[:40]!r} is no call", len(marker or "")
                 source.diagnose("text after calls", text, why, after=after)
 
+    def _at_once(self, source: Source, opened: str) -> bool:
+        """Read a good call that is there in full. Else read nothing."""
+        source.trim()
+        at = source.at
+        whole = self.at_once(source.text, at)
+        if whole is None:
+            return False
+        head, tail = whole.groups()
+        label, written = self._label(tail)
+        header = self.header(source, head.strip(), label)
+        if header is None or written:
+            return False
+        source.at = whole.end()
+        if json_at_once(source, self.ends, opened + whole[0], self._taking(header)):
+            return True
+        source.at = at
+        return False
+
     def _call(self, source: Source, opened: str) -> Reading[None]:
-        marker: str | None
-        if (whole := self.at_once(source.text, source.at)) is not None:
-            source.at = whole.end()
-            parts = [opened, whole[0]]
-            head, tail = whole.groups()
-            marker = "{"
-        else:
-            parts = [opened]
-            marker = yield from source.until(self.in_header, parts)
-            if marker != self.header_ends:
-                self._no_call(source, "".join(parts), marker, "its header is not finished")
-                return
-            head = "".join(parts[1:])
-            parts.append(marker)
-            begun = len(parts)
-            marker = yield from source.until(self.after_header, parts)
-            if marker == "{":
-                source.unread("{")
-            tail = "".join(parts[begun:])
+        parts = [opened]
+        marker = yield from source.until(self.in_header, parts)
+        if marker != self.header_ends:
+            self._no_call(source, "".join(parts), marker, "its header is not finished")
+            return
+        head = "".join(parts[1:])
+        parts.append(marker)
+        begun = len(parts)
+        marker = yield from source.until(self.after_header, parts)
+        if marker == "{":
+            source.unread("{")
+        tail = "".join(parts[begun:])
         label, written = self._label(tail)
         header = self.header(source, head.strip(), label)
         if header is not None and marker == "{" and not written:
@@ -140,14 +160,15 @@ class SectionBody:
 
     def _taking(self, header: Header) -> Take:
         def take(source: Source, value: Any, raw: str, repairs: tuple[str, ...]) -> None:
-            name, repairs = header.name, (*header.repairs, *repairs)
+            name, call_id, mended = header
+            arguments, unpacked = arguments_in(value, repair=source.repair)
             if not name:
-                arguments, _ = arguments_in(value, repair=source.repair)
                 name = self.guess(source, arguments) if self.guess is not None else ""
                 if not name:
                     raise Unreadable("it names no tool, and its arguments fit none, or several")
-                repairs = ("name from arguments", *repairs)
-            taking(name, header.call_id)(source, value, raw, repairs)
+                mended = ("name from arguments", *mended)
+            repairs = (*mended, *repairs, *unpacked)
+            source.call(name, arguments, raw=raw, call_id=call_id, repairs=repairs)
 
         return take
 

@@ -45,6 +45,8 @@ class Source:
         "ended",
         "fresh",
         "held",
+        "last_brace",
+        "looked_at",
         "names",
         "offset",
         "pieces",
@@ -55,6 +57,7 @@ class Source:
         "text",
         "thoughtful",
         "tools",
+        "undecodable",
         "unknown",
     )
 
@@ -72,6 +75,10 @@ class Source:
         """How many characters of the answer came before `text`."""
         self.before = ""
         """The last of them, if it is known."""
+        self.looked_at = self.text
+        self.last_brace = -1
+        self.undecodable = -1
+        """Where, in characters of the answer, no JSON could be read at once."""
         self.barren: set[int] = set()
         """Where, in characters of the answer, brackets stand that are known to begin no call."""
         self.ended = False
@@ -116,8 +123,14 @@ class Source:
 
     def trim(self) -> None:
         """Forget what was read, if that is much: some functions look at a text's beginning."""
-        if self.at > 50_000:
+        if self.at > 10_000:
             self.push("")
+
+    def may_close(self) -> bool:
+        """Whether a closing brace is in the text that is there. It looks once at each text."""
+        if self.looked_at is not self.text:
+            self.looked_at, self.last_brace = self.text, self.text.rfind("}")
+        return self.last_brace >= self.at
 
     def unread(self, text: str) -> None:
         """Put `text`, which was read last, back."""

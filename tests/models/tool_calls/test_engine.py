@@ -121,7 +121,7 @@ def test_an_answer_may_start_in_reasoning() -> None:
 
 def test_markers_at_the_end_of_a_turn_are_no_content() -> None:
     assert HERMES.parse(f"{A}<|im_end|>\n").content == ""
-    assert HERMES.parse("Done.</s>").content == "Done."
+    assert HERMES.parse("Done.<|endoftext|>").content == "Done."
     assert HERMES.parse("<s>gone</s> kept").content == "<s>gone</s> kept"
 
 
@@ -231,3 +231,19 @@ def test_a_call_of_a_tool_that_was_not_offered_is_a_diagnostic_or_a_call_in_its_
     ]
     assert not called.diagnostics
     assert not called.content.strip()
+
+
+def test_what_is_html_elsewhere_ends_a_turn_of_mistral_alone() -> None:
+    assert HERMES.parse("Write <s>old</s>").content == "Write <s>old</s>"
+    assert get_parser("mistral").parse("Done.</s>").content == "Done."
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_json_does_not_have_stays_the_word_that_it_is(word: str) -> None:
+    text = f'<tool_call>{{"name": "a", "arguments": {{"x": {word}}}}}</tool_call>'
+    (call,) = HERMES.parse(text).tool_calls
+    assert call.arguments == {"x": word}
+    assert call.repairs == ("number as string",)
+    strict = get_parser("hermes", repair=False).parse(text)
+    assert not strict.tool_calls
+    assert [found.kind for found in strict.diagnostics] == ["malformed call"]

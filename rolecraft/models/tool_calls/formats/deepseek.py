@@ -25,7 +25,9 @@ CALL, SEP, CLOSE = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜too
 def _header(source: Source, head: str, label: str) -> Header | None:
     """In V3 the name is the label, and the head the kind of the call."""
     name = label or head
-    return Header(name) if name and "\n" not in name else None
+    if not name or "\n" in name or SEP in name or (label and head != "function"):
+        return None
+    return Header(name)
 
 
 _BODY = SectionBody(

@@ -24,10 +24,11 @@ from rolecraft.models.tool_calls.registry import register_parser
 from rolecraft.models.tool_calls.source import Reading, Source
 
 OPEN, CALL_ID, ARGS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
-_ENDS = Ends((), (OPEN,))
+_TURN_ENDS = (*ENDS, "</s>")
+_ENDS = Ends((), (OPEN, "</s>"))
 _OPEN = Marks((OPEN,))
-_AFTER_NAME = Marks((OPEN, CALL_ID, ARGS, *ENDS), also=r"[\s{]")
-_AFTER_ID = Marks((OPEN, ARGS, *ENDS), also=r"[\s{]")
+_AFTER_NAME = Marks((OPEN, CALL_ID, ARGS, *_TURN_ENDS), also=r"[\s{]")
+_AFTER_ID = Marks((OPEN, ARGS, *_TURN_ENDS), also=r"[\s{]")
 _LIST = re.compile(r"[\[{]")
 _ID = re.compile("[a-zA-Z0-9]{9}")
 
@@ -113,4 +114,5 @@ def mistral() -> Grammar:
         body=_Body(),
         write=_write,
         reasoning=get_format("mistral"),
+        ends=_TURN_ENDS,
     )
