@@ -6,6 +6,7 @@ text that it depends on is there, or the answer has ended.
 
 from __future__ import annotations
 
+from rolecraft.models.tool_calls.code_spans import CodeSpans
 from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.source import Reading, Source
 
@@ -28,6 +29,7 @@ def read_answer(
     elif grammar.begin is not None:
         yield from grammar.begin(source)
     search = grammar.marks.search
+    code = CodeSpans(source)
     while True:
         text, at = source.text, source.at
         end, marker = search(text, at, source.ended)
@@ -42,7 +44,8 @@ def read_answer(
         source.at += len(marker)
         kind = kinds.get(marker)
         if kind is None or kind == "call":
-            yield from grammar.body.read(source, marker)
+            if not (yield from code.around(marker, bare=kind is None)):
+                yield from grammar.body.read(source, marker)
         elif (yield from _quoted(source, marker)):
             source.say(marker)
         elif kind == "end":
