@@ -7,7 +7,11 @@ string, are held back until more is known.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from rolecraft.models.base import RESET
 
 _INCOMPLETE = "\ufffd"
 """What a tokenizer's decoder writes for bytes that are no character yet."""
@@ -63,3 +67,43 @@ class Pieces:
 def _overlap(text: str, stop: str) -> int:
     """The length of the longest end of `text` with which `stop` begins."""
     return next((n for n in range(len(stop) - 1, 0, -1) if text.endswith(stop[:n])), 0)
+
+
+def posting(
+    deliver: Callable[[str], None], deliver_anew: Callable[[], None]
+) -> Callable[[str], None]:
+    """`deliver`, in the thread of the running event loop, whichever thread calls."""
+    loop = asyncio.get_running_loop()
+
+    def post(piece: str) -> None:
+        with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+            if piece == RESET:
+                loop.call_soon_threadsafe(deliver_anew)
+            else:
+                loop.call_soon_threadsafe(deliver, piece)
+
+    return post
+
+
+def trimming(
+    say: Callable[[str], None], think: Callable[[str], None]
+) -> tuple[Callable[[str], None], Callable[[str], None]]:
+    """`say` and `think`, with the line breaks between reasoning and text left out."""
+    thought = said = False
+
+    def say_trimmed(piece: str) -> None:
+        nonlocal thought, said
+        if piece == RESET:  # what was said so far was thought
+            thought, said = True, False
+        else:
+            if thought and not said:
+                piece = piece.lstrip("\n")
+            said = said or bool(piece)
+        say(piece)
+
+    def think_on(piece: str) -> None:
+        nonlocal thought
+        thought = True
+        think(piece)
+
+    return say_trimmed, think_on

@@ -7,10 +7,8 @@ that a subclass writes. So a role meets the same conversations, token for token,
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -19,11 +17,11 @@ from rolecraft._log import log
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.messages import Message
 from rolecraft.models._choices import Node, choice_tree
-from rolecraft.models._pieces import Pieces
+from rolecraft.models._pieces import Pieces, posting, trimming
 from rolecraft.models._reading import AnswerReader
 from rolecraft.models._token_session import Extension, TokenSession
 from rolecraft.models._turns import turns_of, written_tools
-from rolecraft.models.base import RESET, Completion, FinishReason, Model, Sampling, Session, Tool
+from rolecraft.models.base import Completion, FinishReason, Model, Sampling, Session, Tool
 from rolecraft.models.chat_template import CACHED_PROMPTS, ChatTemplate
 from rolecraft.models.reasoning import ReasoningFormat
 from rolecraft.models.tool_calls import ParsedOutput, ToolCallParser
@@ -191,7 +189,8 @@ class TokenModel(Model):
         output = self._output(answer, request, extension, tools, session.calls)
         called = any(not call.incomplete for call in output.tool_calls)
         completion = Completion(
-            text=output.content,
+            # As from an API: `read_completion` leaves these lines out as well.
+            text=output.content.lstrip("\n") if output.reasoning else output.content,
             reasoning=output.reasoning,
             tool_calls=output.tool_calls,
             usage=Usage(len(request.ids), len(answer.ids), 0.0),
@@ -271,9 +270,11 @@ class TokenModel(Model):
         listened = session.on_delta is not None or session.on_reasoning is not None
         if listened and tree is None:
             reader = self.reader.reader(tools)
-            say, think = (
-                _posting(session.deliverer(reasoning=thoughts), session.deliver_anew)
-                for thoughts in (False, True)
+            say, think = trimming(
+                *(
+                    posting(session.deliverer(reasoning=thoughts), session.deliver_anew)
+                    for thoughts in (False, True)
+                )
             )
             listen = Pieces(
                 lambda sampled: self.reader.decode(
@@ -363,19 +364,3 @@ def end_tokens(tokenizer: Any, configured: int | Sequence[int] | None = None) ->
     """The ids that end an answer: the tokenizer's, and those of the generation settings."""
     ends = set(configured) if isinstance(configured, (list, tuple)) else {configured}
     return frozenset(end for end in (*ends, tokenizer.eos_token_id) if end is not None)
-
-
-def _posting(
-    deliver: Callable[[str], None], deliver_anew: Callable[[], None]
-) -> Callable[[str], None]:
-    """`deliver`, in the thread of the running event loop, whichever thread calls."""
-    loop = asyncio.get_running_loop()
-
-    def post(piece: str) -> None:
-        with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
-            if piece == RESET:
-                loop.call_soon_threadsafe(deliver_anew)
-            else:
-                loop.call_soon_threadsafe(deliver, piece)
-
-    return post

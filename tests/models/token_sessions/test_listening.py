@@ -18,13 +18,13 @@ async def test_thoughts_and_answer_of_a_local_model_are_heard_as_they_are_sample
             return sampled
 
     model = Streams(kit.FAMILIES["qwen3"], broken=0)
-    model.script = [("<think>aa ab ba</think>bb aab", "<|im_end|>")]
+    model.script = [("<think>aa ab ba</think>\n\nbb\n aab", "<|im_end|>")]
     session = model.session("r")
     heard: list[tuple[str, str]] = []
     session.on_delta = lambda piece: heard.append(("said", piece))
     session.on_reasoning = lambda piece: heard.append(("thought", piece))
     answer = await session.generate([Message("aa")])
-    assert (answer.reasoning, answer.text) == ("aa ab ba", "bb aab")
+    assert (answer.reasoning, answer.text) == ("aa ab ba", "bb\n aab")  # as from an API
     whole = {
         kind: "".join(piece for each, piece in heard if each == kind)
         for kind in ("thought", "said")
