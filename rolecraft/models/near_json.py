@@ -34,14 +34,14 @@ def repair(text: str) -> str:
     return mend(text)[0]
 
 
-def mend(text: str, *, whole: bool = False) -> tuple[str, tuple[str, ...]]:
+def mend(text: str, *, whole: bool = False, tried: bool = False) -> tuple[str, tuple[str, ...]]:
     """What `repair` returns, and what was mended: names such as `trailing comma`, each once.
 
     `whole` says that the text is known to end where it should, so that a number at its very end
-    has all its digits. Raises `NotJSON`.
+    has all its digits; `tried` says that it is known to be no valid JSON. Raises `NotJSON`.
     """
     text = text.strip()
-    if _is_json(text):
+    if not tried and _is_json(text):
         return text, ()
     inside = _inside_fence(text)
     scan = _Scan(text if inside is None else inside, whole=whole)

@@ -108,6 +108,7 @@ def read_json(
     source: Source, ends: Ends, raw: str, take: Take, *, name: str = "", call_id: str = ""
 ) -> Reading[None]:
     """Read what stands between `raw`, which was read, and an end of the call, and this end."""
+    tried = False
     space = source.skip()
     raw += (yield from source.blanks()) if space is None else space
     text = ""
@@ -129,6 +130,7 @@ def read_json(
                     else:
                         source.at = closed.end()
             return
+        tried = True
         # Only now it is known that a marker in what looked like a string may end the call.
         end, found = ends.marks.search(text, 0, True)
         if found is not None:
@@ -137,7 +139,9 @@ def read_json(
     text, marker = yield from _rest(source, ends, text)
     cut = not marker and source.at == len(source.text)
     try:
-        value, repairs = decode(ends.unfenced(text), repair=source.repair, cut=cut)
+        if take is take_calls and "name" not in text and "\\u" not in text:
+            raise Unreadable("it has no `name`")  # however it would be mended
+        value, repairs = decode(ends.unfenced(text), repair=source.repair, cut=cut, tried=tried)
         take(source, value, raw + text + marker, repairs)
     except Unreadable as failure:
         if cut:

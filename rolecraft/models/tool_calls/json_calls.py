@@ -17,18 +17,23 @@ class Unreadable(ValueError):
     """A text is no call. Says why."""
 
 
-def decode(text: str, *, repair: bool, cut: bool = False) -> tuple[Any, tuple[str, ...]]:
+def decode(
+    text: str, *, repair: bool, cut: bool = False, tried: bool = False
+) -> tuple[Any, tuple[str, ...]]:
     """The JSON value that `text` says, and by which repairs. Raises `Unreadable`.
 
-    `cut` says that more may have followed `text`, so that what is missing at its end stays missing.
+    `cut` says that more may have followed `text`, so that what is missing at its end stays missing;
+    `tried`, that it is known to be no valid JSON.
     """
     try:
+        if tried:
+            raise ValueError("it is no JSON")
         return shallow(STRICT.decode(text), text), ()
     except (ValueError, RecursionError) as failure:
         if not repair:
             raise Unreadable(str(failure)) from None
     try:
-        mended, repairs = mend(text, whole=not cut)
+        mended, repairs = mend(text, whole=not cut, tried=True)
         odd: list[str] = []
         value = shallow(json.loads(mended, parse_constant=_noting(odd)), mended)
         if odd:
