@@ -20,7 +20,7 @@ Engine = Literal["auto", "transformers", "vllm"]
 # They have an option of their own, or are no one value.
 _NOT_SET = {
     *("self", "cls", "path", "module", "tokenizer", "settings", "engine"),
-    *("name", "parser", "reasoning", "max_tokens", "template", "on_rewrite"),
+    *("name", "parser", "reasoning", "max_tokens", "template", "on_rewrite", "also_known_as"),
 }
 
 
@@ -33,6 +33,7 @@ def load_engine(
     parser: str | None,
     reasoning: str | None,
     adapters: int,
+    also_known_as: Sequence[str] = (),
     chosen: Mapping[str, Any],
 ) -> TokenModel:
     """The model that `spec` names. `chosen` are settings: see `named_settings`.
@@ -51,7 +52,7 @@ def load_engine(
         found = find_spec("vllm") is not None
         engine = "vllm" if found else "transformers"
         why = "vLLM is installed" if found else "vLLM is not installed"
-    settings: dict[str, Any] = {"name": name}
+    settings: dict[str, Any] = {"name": name, "also_known_as": tuple(also_known_as)}
     if parser is not None:
         settings["parser"] = parser
     if reasoning is not None:

@@ -36,6 +36,15 @@ def serve(
             "several times.",
         ),
     ] = None,
+    also_known_as: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also-known-as",
+            metavar="NAME",
+            help="A further name that adapters may call this base model by. Can be given several "
+            "times.",
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all.")
     ] = "127.0.0.1",
@@ -160,6 +169,7 @@ def serve(
                 parser=tool_format,
                 reasoning=reasoning_format,
                 adapters=len(adapters),
+                also_known_as=also_known_as or (),
                 chosen=chosen,
             )
         except BaseException:

@@ -27,6 +27,16 @@ _DAMAGED = "Save or copy the adapter again"
 _LONGEST_HEADER = 100_000_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterConfig:
+    """What `adapter_config.json` says of what is checked here."""
+
+    base: str
+    """The base model that it says it was trained on; empty if it says none."""
+    rank: int
+    """The largest rank that it allows any module."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterFiles:
     """What the two files of an adapter say."""
@@ -66,14 +76,13 @@ def read_adapter(folder: Path, called: Path | None = None) -> AdapterFiles:
     except (OSError, ValueError) as error:
         raise AdapterError(f"`{path}` cannot be read: {error}. {_DAMAGED}.") from error
     rank, shapes = _products(header, folder)
-    declared = max([int(config.get("r") or 0), *(config.get("rank_pattern") or {}).values()])
-    if rank > declared:
+    if rank > config.rank:
         raise AdapterError(
             f"The adapter `{folder}` has matrices of rank {rank}, and its `{CONFIG}` says "
-            f"{declared}: the two files do not belong together. {_DAMAGED}."
+            f"{config.rank}: the two files do not belong together. {_DAMAGED}."
         )
     return AdapterFiles(
-        base=str(config.get("base_model_name_or_path") or ""),
+        base=config.base,
         rank=rank,
         shapes=shapes,
         digest=_digest(header, memoryview(data)[start:]),
@@ -142,7 +151,7 @@ def digest_of(tensors: Mapping[str, Any]) -> str:
     return _digest(header, memoryview(data)[start:])
 
 
-def _config(stored: Path, folder: Path) -> dict[str, Any]:
+def _config(stored: Path, folder: Path) -> AdapterConfig:
     path = folder / CONFIG
     if not (stored / CONFIG).is_file():
         raise AdapterError(
@@ -151,7 +160,7 @@ def _config(stored: Path, folder: Path) -> dict[str, Any]:
         )
     try:
         config = json.loads((stored / CONFIG).read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise AdapterError(f"`{path}` cannot be read: {error}. {_DAMAGED}.") from error
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         kind = config.get("peft_type") if isinstance(config, dict) else None
@@ -159,7 +168,33 @@ def _config(stored: Path, folder: Path) -> dict[str, Any]:
             f"The adapter `{folder}` is of type {kind!r}; only 'LORA' can be swapped while it "
             f"serves. Train one with peft's `LoraConfig`."
         )
-    return config
+
+    def wrong(field: str, wants: str) -> AdapterError:
+        return AdapterError(
+            f"`{path}`: `{field}` is {_short(config[field])}, and it wants {wants}. {_DAMAGED}."
+        )
+
+    rank = config.get("r")
+    if rank is not None and not _is_rank(rank):
+        raise wrong("r", "a whole number from 1")
+    pattern = config.get("rank_pattern")
+    if pattern is None:
+        pattern = {}
+    if not (isinstance(pattern, dict) and all(map(_is_rank, pattern.values()))):
+        raise wrong("rank_pattern", "an object of whole numbers from 1")
+    base = config.get("base_model_name_or_path")
+    if not (base is None or (isinstance(base, str) and "\0" not in base)):
+        raise wrong("base_model_name_or_path", "a text")
+    return AdapterConfig(base=base or "", rank=max([rank or 0, *pattern.values()]))
+
+
+def _is_rank(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _header(data: bytes, *, whole: bool = True) -> tuple[dict[str, Any], int]:
@@ -181,7 +216,9 @@ def _header(data: bytes, *, whole: bool = True) -> tuple[dict[str, Any], int]:
     for name, about in header.items():
         try:
             first, last = about["data_offsets"]
-            known = isinstance(about["dtype"], str) and all(size >= 0 for size in about["shape"])
+            known = isinstance(about["dtype"], str) and all(
+                type(size) is int and size >= 0 for size in (first, last, *about["shape"])
+            )
         except (TypeError, KeyError, ValueError):
             known = False
         if not known or not 0 <= first <= last:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rolecraft._log import log
 from rolecraft.errors import AdapterError, UsageError
@@ -29,6 +30,7 @@ from rolecraft.models._adapter_files import (
     digest_of,
     read_adapter,
 )
+from rolecraft.models._base_names import compare_bases
 
 __all__ = ["AdapterVersion", "Adapters", "digest_of"]
 
@@ -68,6 +70,10 @@ class Adapters:
     the base model goes by (paths, names on a hub), `shapes` its weights' shapes by module, or a
     function that finds them out (None skips that check), `max_rank` the largest rank that the
     engine has room for. One event loop uses it.
+
+    An adapter names the base model it was trained on: see `_base_names` for when that is taken to
+    be this one. Where the names say nothing, the shapes of what the adapter changes decide; that
+    includes the vocabulary's where it changes the embeddings or the head.
     """
 
     def __init__(
@@ -134,7 +140,8 @@ class Adapters:
 
         Requests under way finish on the version they began with. `version` is the next number of
         this role when not given; a given one must be higher than all before it. Raises
-        `AdapterError` if the adapter is damaged or does not fit; the old version then stays.
+        `AdapterError` if the adapter is damaged or does not fit; the old version then stays, as
+        it does when the caller is cancelled: the new one is then taken out of the engine again.
         """
         if not role:
             raise UsageError(
@@ -147,17 +154,16 @@ class Adapters:
                     f"`version={version!r}`: role {role!r} has had version {last} already, and a "
                     f"served name never changes its meaning. Give a higher one, or none."
                 )
-            taken = await asyncio.to_thread(self._take, role, Path(path), version or last + 1)
+            taken = await self._taken(role, Path(path), version or last + 1)
             self._last[role] = taken.version
             try:
-                await self._load(taken)
-            except BaseException as error:
-                shutil.rmtree(taken.path, ignore_errors=True)
-                if isinstance(error, Exception) and not isinstance(error, AdapterError):
-                    raise AdapterError(
-                        f"The engine refuses the adapter `{path}` of role {role!r}: {error}"
-                    ) from error
-                raise
+                await self._put_in(taken)
+            except Exception as error:
+                if isinstance(error, AdapterError):
+                    raise
+                raise AdapterError(
+                    f"The engine refuses the adapter `{path}` of role {role!r}: {error}"
+                ) from error
             old = self._current.get(role)
             self._users[taken] = 0
             self._current[role] = taken
@@ -196,14 +202,51 @@ class Adapters:
         if folder is not None:
             await asyncio.to_thread(shutil.rmtree, folder, True)
 
-    def _take(self, role: str, source: Path, version: int) -> AdapterVersion:
-        """Copy, read and check an adapter. In a thread: files may be large."""
-        if not source.is_dir():
-            raise AdapterError(f"There is no adapter folder `{source}`. Check the path.")
+    async def _taken(self, role: str, source: Path, version: int) -> AdapterVersion:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="rolecraft-adapters-"))
         self._numbers += 1
-        copy = self._folder / str(self._numbers)
+        work = asyncio.to_thread(self._take, role, source, version, self._folder, self._numbers)
+        taking = asyncio.ensure_future(work)
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            self._later(self._forget(taking))
+            raise
+
+    async def _put_in(self, version: AdapterVersion) -> None:
+        """Load a version whole or not at all, also where the caller is cancelled meanwhile."""
+        loading = asyncio.ensure_future(self._load(version))
+        try:
+            await asyncio.shield(loading)
+        except asyncio.CancelledError:
+            self._later(self._undo(loading, version))
+            raise
+        except Exception:
+            shutil.rmtree(version.path, ignore_errors=True)
+            raise
+
+    async def _forget(self, taking: asyncio.Future[AdapterVersion]) -> None:
+        """Delete the copy that nobody wants any more, once it is made."""
+        with suppress(Exception):
+            await asyncio.to_thread(shutil.rmtree, (await taking).path, True)
+
+    async def _undo(self, loading: asyncio.Future[None], version: AdapterVersion) -> None:
+        """Take a version out that nobody wants any more, once the engine has taken it in."""
+        try:
+            await loading
+        except (Exception, asyncio.CancelledError):
+            await asyncio.to_thread(shutil.rmtree, version.path, True)
+        else:
+            await self._remove(version)
+
+    def _take(
+        self, role: str, source: Path, version: int, folder: Path, number: int
+    ) -> AdapterVersion:
+        """Copy, read and check an adapter. In a thread: files may be large."""
+        if not source.is_dir():
+            raise AdapterError(f"There is no adapter folder `{source}`. Check the path.")
+        copy = folder / str(number)
         copy.mkdir()
         try:
             for name in (CONFIG, WEIGHTS):
@@ -211,8 +254,8 @@ class Adapters:
                     shutil.copyfile(source / name, copy / name)
             # Read from the copy: what was checked is what is served. Errors name the source.
             files = read_adapter(copy, source)
-            self._check(source, files.base, files.rank)
             shapes = self._shapes() if callable(self._shapes) else self._shapes
+            self._check(source, files.base, files.rank, by_shapes=shapes is not None)
             if shapes is not None:
                 check_fits(source, files.shapes, shapes)
         except BaseException:
@@ -221,7 +264,7 @@ class Adapters:
         return AdapterVersion(
             role=role,
             version=version,
-            number=self._numbers,
+            number=number,
             path=copy,
             source=source,
             digest=files.digest,
@@ -229,24 +272,37 @@ class Adapters:
             base=files.base,
         )
 
-    def _check(self, source: Path, base: str, rank: int) -> None:
+    def _check(self, source: Path, base: str, rank: int, *, by_shapes: bool) -> None:
         if rank > self._max_rank:
             raise AdapterError(
                 f"The adapter `{source}` has rank {rank}, and the engine has room for "
-                f"{self._max_rank}. Start it with `max_rank={rank}`, or train a smaller adapter."
+                f"{self._max_rank}. Start it with `max_rank={rank}` (`rolecraft serve`: `--set "
+                f"max_rank={rank}`), or train a smaller adapter."
             )
-        if base and self._base and not any(_same_model(base, name) for name in self._base):
+        if not base or not self._base:
+            return
+        verdict = compare_bases(base, self._base)
+        if verdict == "taken as the same":
+            log.info(
+                f"The adapter `{source}` was trained on {base!r}, which is taken to be "
+                f"{self._base[0]!r}: the last parts of the names agree."
+            )
+        elif verdict == "another" or (verdict == "unknown" and not by_shapes):
             raise AdapterError(
                 f"The adapter `{source}` was trained on {base!r}, and the engine serves "
                 f"{self._base[0]!r}. Serve its own base model; if the two are the same, say so "
-                f"where the engine is made: `also_known_as=({base!r},)`."
+                f"where the engine is made: `also_known_as=({base!r},)`, or `rolecraft serve "
+                f"--also-known-as {base}`."
             )
 
     def _remove_unused(self, version: AdapterVersion) -> None:
         if self._users.get(version) != 0 or self._current.get(version.role) is version:
             return
         del self._users[version]
-        task = asyncio.get_running_loop().create_task(self._remove(version))
+        self._later(self._remove(version))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._removals.add(task)
         task.add_done_callback(self._removals.discard)
 
@@ -257,11 +313,3 @@ class Adapters:
             # Nobody asks for this name again: the engine holds memory for nothing, no more.
             log.warning(f"The engine did not remove the old adapter `{version.name}`: {error}")
         await asyncio.to_thread(shutil.rmtree, version.path, True)
-
-
-def _same_model(one: str, other: str) -> bool:
-    """Whether two names mean one model: the same folder, or the same last part."""
-    if one == other or Path(one).resolve() == Path(other).resolve():
-        return True
-    last = Path(one).name.lower()
-    return bool(last) and last == Path(other).name.lower()

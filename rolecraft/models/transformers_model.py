@@ -31,8 +31,9 @@ class TransformersModel(TokenModel):
     """A causal language model of `transformers` with its tokenizer.
 
     `module` is the torch module, `tokenizer` its fast tokenizer, which needs a chat template.
-    `max_batch` bounds the answers written at once (memory: each holds a key-value cache). For the
-    other settings see `TokenModel`.
+    `max_batch` bounds the answers written at once (memory: each holds a key-value cache).
+    `also_known_as` are further names that adapters may call this base model by. For the other
+    settings see `TokenModel`.
     """
 
     # Nothing leaves this process and nothing is paid: tests may use it.
@@ -48,6 +49,7 @@ class TransformersModel(TokenModel):
         max_batch: int = 256,
         max_tokens: int = 512,
         device: str | None = None,
+        also_known_as: Sequence[str] = (),
         template: Mapping[str, Any] | None = None,
         parser: ToolCallParser | str | None = None,
         reasoning: ReasoningFormat | str | None = None,
@@ -76,7 +78,11 @@ class TransformersModel(TokenModel):
         self.adapters = Adapters(
             load=self._take_in,
             unload=self._take_out,
-            base=[name, *filter(None, [getattr(module.config, "_name_or_path", "")])],
+            base=[
+                name,
+                *filter(None, [getattr(module.config, "_name_or_path", "")]),
+                *also_known_as,
+            ],
             shapes=self._lora.places(),
             max_rank=ANY_RANK,
         )

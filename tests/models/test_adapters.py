@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from rolecraft.errors import AdapterError, ModelError, UsageError
 from rolecraft.models._adapter_files import base_shapes
+from rolecraft.models._base_names import compare_bases
 from rolecraft.models.adapters import Adapters, AdapterVersion, digest_of
 from rolecraft.models.tiny import tiny_model
 
@@ -186,6 +187,16 @@ def damage(how: str, folder: Path) -> None:
             save_file(dict(list(tensors().items())[:1]), weights)
         case "config of another":
             config_of(folder, r=1)
+        case "rank in words":
+            config_of(folder, r="eight")
+        case "ranks in a list":
+            config_of(folder, rank_pattern=["a"])
+        case "rank in a pattern":
+            config_of(folder, rank_pattern={"q": "x"})
+        case "base in a list":
+            config_of(folder, base_model_name_or_path=["a"])
+        case "nested config":
+            (folder / "adapter_config.json").write_text("[" * 100_000)
         case "rank":
             save(folder, tensors(rank=8), r=8)
         case "base":
@@ -218,6 +229,11 @@ def damage(how: str, folder: Path) -> None:
         ("no matrices", "no LoRA matrices"),
         ("half a pair", "no pair of rank x width"),
         ("config of another", "do not belong together"),
+        ("rank in words", r"`r` is 'eight', and it wants a whole number from 1"),
+        ("ranks in a list", r"`rank_pattern` is \['a'\], and it wants an object"),
+        ("rank in a pattern", r"`rank_pattern` is \{'q': 'x'\}"),
+        ("base in a list", r"`base_model_name_or_path` is \['a'\]"),
+        ("nested config", r"adapter_config\.json` cannot be read"),
         ("rank", r"rank 8, and the engine has room for 4.*`max_rank=8`"),
         ("base", r"trained on 'elsewhere/other', and the engine serves 'models/tiny'"),
         ("modules", "changes modules named 'mixer', and the base model has none"),
@@ -262,11 +278,94 @@ async def test_an_engine_that_does_not_let_go_of_an_old_version_stops_nobody(
     assert "did not remove the old adapter `planner@1`: the wire is cut" in logged[0]
 
 
-@pytest.mark.parametrize("base", ["models/tiny", "./models/tiny", "hub/Tiny", "", None])
+@pytest.mark.parametrize(
+    "base",
+    [
+        "models/tiny",
+        "./models/tiny",
+        "/elsewhere/Tiny",
+        "tiny",
+        "/x/merged",
+        "/checkpoint-5",
+        "",
+        None,
+    ],
+)
 async def test_one_base_model_may_go_by_several_names(
     adapters: Adapters, tmp_path: Path, base: str | None
 ) -> None:
     await adapters.swap("planner", save(tmp_path / "a", base_model_name_or_path=base))
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "served", "verdict"),
+    [
+        ("Qwen/Qwen3-8B", ("qwen", "Qwen/Qwen3-8B"), "same"),
+        ("Qwen/Qwen3-8B", ("/models/Qwen3-8B",), "taken as the same"),
+        ("Qwen/Qwen3-8B", ("Other/Qwen3-8B",), "another"),
+        ("someone/else/tiny-chat", ("tiny-chat",), "taken as the same"),
+        ("/train/final", ("Qwen/Qwen3-8B",), "unknown"),
+        ("Qwen/Qwen3-8B", ("/train/checkpoint-500", "policy"), "unknown"),
+        ("org/merged", ("other/merged",), "another"),
+        ("/train/one", ("/train/two",), "another"),
+    ],
+)
+def test_names_of_base_models_are_compared(
+    trained_on: str, served: tuple[str, ...], verdict: str
+) -> None:
+    assert compare_bases(trained_on, served) == verdict
+
+
+async def test_a_folder_whose_name_says_nothing_wants_shapes_to_compare(
+    engine: Engine, tmp_path: Path
+) -> None:
+    blind = Adapters(load=engine.load, unload=engine.unload, base=(BASE,), max_rank=4)
+    with pytest.raises(AdapterError, match="--also-known-as /train/merged"):
+        await blind.swap("planner", save(tmp_path / "a", base_model_name_or_path="/train/merged"))
+    await blind.aclose()
+
+
+async def test_a_swap_that_is_cancelled_while_the_engine_loads_is_undone(tmp_path: Path) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    held: list[str] = []
+
+    async def load(version: AdapterVersion) -> None:
+        begun.set()
+        await go_on.wait()
+        assert version.path.is_dir()
+        held.append(version.name)
+
+    async def unload(version: AdapterVersion) -> None:
+        held.remove(version.name)
+
+    adapters = Adapters(load=load, unload=unload, base=(BASE,), shapes=SHAPES)
+    folder = save(tmp_path / "a")
+    swapping = asyncio.create_task(adapters.swap("planner", folder))
+    await begun.wait()
+    swapping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await swapping
+    go_on.set()
+    second = await adapters.swap("planner", folder)
+    await adapters.settle()
+    assert held == ["planner@2"]
+    assert adapters.loaded == [second]
+    assert [path.name for path in second.path.parent.iterdir()] == [second.path.name]
+    await adapters.aclose()
+
+
+async def test_a_swap_that_is_cancelled_while_it_is_read_leaves_no_copy(
+    adapters: Adapters, engine: Engine, tmp_path: Path
+) -> None:
+    first = await adapters.swap("critic", save(tmp_path / "a"))
+    swapping = asyncio.create_task(adapters.swap("planner", tmp_path / "a"))
+    await asyncio.sleep(0)
+    swapping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await swapping
+    await adapters.settle()
+    assert engine.held == ["critic@1"]
+    assert [path.name for path in first.path.parent.iterdir()] == [first.path.name]
 
 
 async def test_an_engine_that_starts_anew_gets_the_current_versions_only(
