@@ -17,6 +17,7 @@ from rolecraft.models.tool_calls.json_calls import (
     arguments_in,
     call_in,
     decode,
+    give,
     name_in,
     shallow,
     value_of,
@@ -188,8 +189,8 @@ def take_calls(source: Source, value: Any, raw: str, repairs: tuple[str, ...]) -
     """Give the call, or the list of calls, that `value` is."""
     values = value if type(value) is list and value else [value]
     calls = [call_in(each, repair=source.repair) for each in values]
-    for name, arguments, call_id, mended in calls:
-        source.call(name, arguments, raw=raw, call_id=call_id, repairs=(*repairs, *mended))
+    for call in calls:
+        give(source, call, raw, repairs)
 
 
 def taking(name: str, call_id: str = "") -> Take:

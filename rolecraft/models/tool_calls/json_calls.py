@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from rolecraft.errors import UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models.near_json import MOST_DEEP, NotJSON, mend
-from rolecraft.models.tool_calls.json_span import STRICT, Span
+from rolecraft.models.tool_calls.json_span import STRICT, Span, unique
+from rolecraft.models.tool_calls.source import Source
 
 
 class Unreadable(ValueError):
@@ -35,7 +36,7 @@ def decode(
     try:
         mended, repairs = mend(text, whole=not cut, tried=True)
         odd: list[str] = []
-        value = shallow(json.loads(mended, parse_constant=_noting(odd)), mended)
+        value = shallow(_loads(mended, odd), mended)
         if odd:
             repairs = (*repairs, "number as string")
     except (NotJSON, ValueError, RecursionError) as failure:
@@ -43,6 +44,10 @@ def decode(
     if cut and not _MISSING.isdisjoint(repairs):
         raise Unreadable("it breaks off")
     return value, repairs
+
+
+def _loads(text: str, odd: list[str]) -> Any:
+    return json.loads(text, parse_constant=_noting(odd), object_pairs_hook=unique)
 
 
 def _noting(words: list[str]) -> Callable[[str], str]:
@@ -82,20 +87,70 @@ def value_of(span: Span, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
     return decode(span.text, repair=repair)
 
 
-def call_in(value: Any, *, repair: bool) -> tuple[str, dict[str, Any], str, tuple[str, ...]]:
-    """Name, arguments, id and repairs of the call that `value` is. Raises `Unreadable`."""
+class CallIn(NamedTuple):
+    """A call that a JSON value is."""
+
+    name: str
+    arguments: dict[str, Any]
+    call_id: str
+    repairs: tuple[str, ...]
+    others: tuple[str, ...]
+    """Members that no call has."""
+
+
+_KNOWN = frozenset(
+    ("name", "arguments", "parameters", "id", "type", "index", "call_id", "tool_call_id")
+)
+"""What may be in a call; all but the first three says nothing that matters."""
+
+
+def call_in(value: Any, *, repair: bool) -> CallIn:
+    """The call that `value` is. Raises `Unreadable`."""
     if type(value) is not dict:
         raise Unreadable("a call is an object with `name` and `arguments`")
     function = value.get("function")
     if type(function) is dict and "name" not in value:
-        return call_in({**function, "id": value.get("id")}, repair=repair)
+        around = {key: each for key, each in value.items() if key != "function"}
+        for key in ("arguments", "parameters"):
+            if key in around and not {"arguments", "parameters"}.isdisjoint(function):
+                raise Unreadable(f"it has `{key}` within `function` and beside it")
+        return call_in({**function, **around}, repair=repair)
     name = value.get("name")
     if type(name) is not str or not name:
         raise Unreadable("it has no `name`")
-    given = value["arguments"] if "arguments" in value else value.get("parameters")
+    given = value.get("arguments", value.get("parameters"))
+    others: tuple[str, ...] = ()
+    mended: tuple[str, ...] = ()
+    if len(value) > 2:
+        others = tuple(key for key in value if key not in _KNOWN)
+    if "arguments" in value:
+        if "parameters" in value:
+            if value["parameters"] and given:
+                raise Unreadable("it has both `arguments` and `parameters`")
+            if not repair:
+                raise Unreadable("it has `arguments` and `parameters`, of which one is empty")
+            given = given or value["parameters"]
+            mended = ("arguments twice",)
+    elif "parameters" not in value and (others := tuple(set(value) - _KNOWN)):
+        raise Unreadable(f"it has no `arguments`, but {_listed(others)}")
     call_id = value.get("id")
     arguments, repairs = arguments_in(given, repair=repair)
-    return name, arguments, call_id if type(call_id) is str else "", repairs
+    return CallIn(
+        name, arguments, call_id if type(call_id) is str else "", (*mended, *repairs), others
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def give(source: Source, call: CallIn, raw: str, repairs: tuple[str, ...]) -> None:
+    """Give a call that was read from a JSON value, which was written as `raw`."""
+    name, arguments, call_id, mended, others = call
+    if others:
+        why = f"{_listed(others)}: no such member is known in a call"
+        source.diagnose("text in a call", raw, why)
+    source.call(name, arguments, raw=raw, call_id=call_id, repairs=(*repairs, *mended))
 
 
 def arguments_in(value: Any, *, repair: bool) -> tuple[dict[str, Any], tuple[str, ...]]:

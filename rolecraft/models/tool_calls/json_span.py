@@ -39,8 +39,21 @@ def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no JSON")
 
 
-STRICT = json.JSONDecoder(parse_constant=_refuse)
-"""JSON as it is defined: Python's own reader takes `NaN` and `Infinity` for numbers, too."""
+def unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these members. Raises `ValueError` if two have one name: which counts?"""
+    value = dict(members)
+    if len(value) < len(members):
+        names = [name for name, _ in members]
+        twice = next(name for name in value if names.count(name) > 1)
+        raise ValueError(f"`{twice}` is given twice")
+    return value
+
+
+STRICT = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=unique)
+"""JSON as it is defined: Python's own reader takes `NaN` and `Infinity` for numbers, too.
+
+And it keeps the last of two members of one name, where the first may be what was meant.
+"""
 _TOKEN = re.compile(r"""[ \t\n\r]*(?:(["'{}\[\],:])|([-+.\w]+))?""")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII).fullmatch
 _WORDS = frozenset(

@@ -136,8 +136,16 @@ def _schemas(tools: Tools | None) -> dict[str, Any] | None:
         if isinstance(tool, Tool):
             name, schema = tool.name, tool.parameters
         else:
-            function: Any = tool.get("function", tool) if _is_mapping(tool) else None
-            name = function.get("name") if _is_mapping(function) else None
+            function: Any = (
+                tool.get("function", tool)
+                if type(tool) is dict or isinstance(tool, Mapping)
+                else None
+            )
+            name = (
+                function.get("name")
+                if type(function) is dict or isinstance(function, Mapping)
+                else None
+            )
             if not isinstance(name, str):
                 raise UsageError(
                     f"A tool is a `Tool` or a dict with a `name`, as in OpenAI's API; got {tool!r}."
@@ -147,10 +155,6 @@ def _schemas(tools: Tools | None) -> dict[str, Any] | None:
             check_schema(name, schema)
         schemas[name] = schema
     return schemas
-
-
-def _is_mapping(value: Any) -> bool:
-    return type(value) is dict or isinstance(value, Mapping)
 
 
 _ANY: dict[str, Any] = {}

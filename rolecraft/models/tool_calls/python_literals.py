@@ -99,11 +99,14 @@ class _Group:
     members: dict[str, Any] = field(default_factory=dict)
     key: str | None = None
     commas: bool = False
+    twice: bool = False
+    """Whether a key was given twice."""
 
     def put(self, value: Any) -> None:
         if self.key is None:
             self.items.append(value)
         else:
+            self.twice = self.twice or self.key in self.members
             self.members[self.key] = value
             self.key = None
 
@@ -118,8 +121,8 @@ class _Group:
         return True
 
     def sound(self) -> bool:
-        """Whether an item may end here: not a key without a value."""
-        return not (self.members and self.items)
+        """Whether an item may end here: not a key without a value, nor one that came before."""
+        return not (self.members and self.items) and not self.twice
 
     def value(self) -> Any:
         if self.opening == "{" and not self.items:
@@ -323,9 +326,13 @@ class LiteralReader:
             if call.named:
                 return "an argument without a name follows one with a name"
             call.positional.append(value)
+        elif call.key in call.named:
+            return f"`{call.key}` is given twice"
         elif call.key != "**":
             call.named[call.key] = value
         elif isinstance(value, dict):
+            if not call.named.keys().isdisjoint(value):
+                return "an argument is given twice"
             call.named.update(value)
         else:
             return "a dict is expected after `**`"

@@ -71,6 +71,7 @@ class _List:
     def __init__(self, source: Source, opened: str) -> None:
         self.source = source
         self.seen = [opened]
+        self.broken_after = ""
         self.found = False
         """Whether a call was given."""
 
@@ -94,6 +95,7 @@ class _List:
             if call is None or not self.meant(call):
                 source.say(raw)
                 return
+            self.broken_after = raw.rstrip()[-1:]
             more = yield from self.to_next()
             source.malformed("".join(self.seen), reader.why)
             self.seen.clear()
@@ -116,15 +118,23 @@ class _List:
             marker = yield from source.until(_RESUME, seen)
             if marker is None:
                 return False
-            if marker == BRACKET:
-                source.unread(marker)
-                return False
             seen.append(marker)
+            if marker == "]" and not self.quotes():
+                return False
+            if marker != ")" or self.quotes():
+                # What looks like a call in the rest of it may be a part of its arguments.
+                while (marker := (yield from source.until(_RESUME, seen))) is not None:
+                    seen.append(marker)
+                return False
             seen.append((yield from source.blanks()))
             following = yield from source.marker(_AFTER)
             if following is not None:
                 seen.append(following)
                 return following == ","
+
+    def quotes(self) -> bool:
+        """Whether the call could not be read after a string: a quote in it may not be its end."""
+        return self.broken_after in ("'", '"')
 
     def give(self, call: LiteralCall) -> None:
         """Give a call of which all was read."""
@@ -163,5 +173,5 @@ class _List:
 
 
 _BRACKET = Marks((BRACKET,))
-_RESUME = Marks((")", BRACKET))
+_RESUME = Marks((")", "]", BRACKET, "'", '"'))
 _AFTER = Marks((",", "]"))

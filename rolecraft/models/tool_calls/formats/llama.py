@@ -21,6 +21,7 @@ from rolecraft.models.tool_calls.grammar import Grammar
 from rolecraft.models.tool_calls.json_calls import (
     Unreadable,
     call_in,
+    give,
     name_in,
     value_of,
     write_call,
@@ -29,6 +30,7 @@ from rolecraft.models.tool_calls.json_span import Span, json_span
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.registry import register_parser
 from rolecraft.models.tool_calls.source import Reading, Source
+from rolecraft.models.tool_calls.written_names import begins_name
 
 TAG = "<|python_tag|>"
 _STARTS = r"""[{](?=\s*(?:["']|\Z))|\[(?=\s*(?:\{|\Z))"""
@@ -38,6 +40,15 @@ _FITS = {"{": "\"'", "[": "{"}
 _BEGUN = re.compile(
     r"""[\[{\s]*(?:["']type["']\s*:\s*["']function["']\s*,\s*)?["'](?:name|function)["']\s*:"""
 )
+_ARGUMENTS = re.compile(r"""["'](?:parameters|arguments)["']\s*:""")
+_NAMING = re.compile(_BEGUN.pattern + r"""\s*(?:["']([^"'\\]*))?""")
+"""Text that ends within the name, or before it."""
+_NAMED = re.compile(_NAMING.pattern + r"""["']\s*(?:,\s*(?:["'](?:[pa]\w*)?)?)?""")
+"""Text that ends soon after it."""
+_CLOSING = {"{": "}", "[": "]"}
+_BRACKETS = Marks((*_CLOSING, *_CLOSING.values()))
+_ONCE = -1
+"""Among the barren places: a call that is never closed was read to the end of the answer before."""
 _PARTS = Marks((";", ",", TAG))
 
 
@@ -69,8 +80,17 @@ class BareJSON:
                 yield from self._separator(source)
             else:
                 source.say(tag + span.text)
-        elif span.state == "cut" and (tag or _BEGUN.match(span.text)):
+        elif span.state == "cut" and (tag or _names_call(source, span.text)):
             source.cut(tag + span.text, name=name_in(span.text))
+        elif span.state == "broken" and (tag or _names_call(source, span.text)):
+            # What looks like a call in the rest of it may be a part of its arguments.
+            text, closed = yield from _to_end(source, span.text)
+            if closed or _ONCE in source.barren or span.text.rstrip().endswith(('"', "'")):
+                source.malformed(tag + text, "its JSON cannot be read")
+                return
+            source.barren.update((_ONCE, *span.open_at))
+            source.say(tag)
+            source.unread(text)
         else:
             # What is open where it fails would fail there again.
             source.barren.update(span.open_at)
@@ -85,21 +105,17 @@ class BareJSON:
             if not tag and not all(map(_is_call, values)):
                 return False
             calls = [call_in(each, repair=source.repair) for each in values]
-        except Unreadable:
+        except Unreadable as failure:
+            if tag or (source.tools is not None and _names_call(source, span.text)):
+                source.diagnose("malformed call", tag + span.text, str(failure))
             return False
         if not tag:
-            for name, *_ in calls:
+            for name in (call.name for call in calls):
                 if not source.offered(name):
                     source.diagnose("unknown tool", span.text, f"no tool {name!r} was offered")
                     return False
-        for name, arguments, call_id, mended in calls:
-            source.call(
-                name,
-                arguments,
-                raw=tag + span.text,
-                call_id=call_id,
-                repairs=(*repairs, *mended),
-            )
+        for call in calls:
+            give(source, call, tag + span.text, repairs)
         return True
 
     def _separator(self, source: Source) -> Reading[None]:
@@ -114,6 +130,30 @@ class BareJSON:
             source.unread(after)
             return
         source.unread(space + marker + after)
+
+
+def _names_call(source: Source, text: str) -> bool:
+    """Whether JSON that cannot be read begins as a call does, and not as other data with a name."""
+    if _BEGUN.match(text) is None:
+        return False
+    if name := name_in(text):
+        known = source.tools is not None and source.offered(name)
+        return known or _ARGUMENTS.search(text) is not None or _NAMED.fullmatch(text) is not None
+    begun = _NAMING.fullmatch(text)
+    return begun is not None and begins_name(begun[1], source.tools)
+
+
+def _to_end(source: Source, text: str) -> Reading[tuple[str, bool]]:
+    """`text`, which began with a bracket, and what follows up to where as many are closed.
+
+    And whether they are.
+    """
+    parts = [text]
+    deep = sum(text.count(sign) - text.count(_CLOSING[sign]) for sign in _CLOSING)
+    while deep > 0 and (sign := (yield from source.until(_BRACKETS, parts))) is not None:
+        parts.append(sign)
+        deep += 1 if sign in _CLOSING else -1
+    return "".join(parts), deep <= 0
 
 
 def _is_call(value: Any) -> bool:
