@@ -134,6 +134,26 @@ async def test_a_rewritten_turn_can_be_an_error(kit: Any) -> None:
         await thinking(kit, kit.FAMILIES["qwen3"], "error")
 
 
+@pytest.mark.parametrize(("on_rewrite", "sequences"), [("fork", 3), ("keep", 1)])
+async def test_qwen3_without_thinking_forks_at_each_turn_or_is_kept(
+    kit: Any, on_rewrite: str, sequences: int
+) -> None:
+    """Its template opens an answer with an empty thought, and leaves that out afterwards."""
+    family = kit.FAMILIES["qwen3"]
+    model = kit.RandomModel(family, on_rewrite=on_rewrite, template={"enable_thinking": False})
+    session = model.session("r")
+    model.script = [(kit.written(family, "", "", [kit.call(family)]), "<|im_end|>")]
+    model.script += [("aa", "<|im_end|>")] * 2
+    first = await session.generate([Message("ab")], tools=kit.TOOLS)
+    second = await session.generate([tool("aa", first.tool_calls[0])], tools=kit.TOOLS)
+    third = await session.generate([Message("ab")], tools=kit.TOOLS)
+    spans = [answer.tokens for answer in (first, second, third)]
+    assert [span.rewrite for span in spans] == ["", *["an answer opened otherwise"] * 2]
+    assert len({span.session for span in spans}) == sequences
+    opened = model.tokenizer.decode(session.tokens).count("<think>\n\n</think>")
+    assert opened == (1 if on_rewrite == "fork" else 3)
+
+
 async def thinking(kit: Any, family: Any, on_rewrite: str) -> list[TokenSpan]:
     """A call with reasoning, an answer with reasoning, another question."""
     model = kit.RandomModel(family, on_rewrite=on_rewrite)
