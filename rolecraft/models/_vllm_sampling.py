@@ -59,7 +59,7 @@ class VLLMSampling(TokenModel):
 
     def __init__(
         self,
-        path: str,
+        path: str | Path,
         *,
         name: str | None = None,
         seed: int = 0,
@@ -74,6 +74,7 @@ class VLLMSampling(TokenModel):
         also_known_as: Sequence[str] = (),
         widest_support: int = 1024,
     ) -> None:
+        path = str(path)
         base = load_base(path)
         super().__init__(
             base.tokenizer,
@@ -192,7 +193,7 @@ class VLLMSampling(TokenModel):
 
     async def _write(self, request: TokenRequest, adapter: AdapterVersion | None) -> Sampled:
         settings = {
-            **self._settings(request, request.key, self._widest_support),
+            **self._settings(request, len(request.ids), self._widest_support),
             "max_tokens": request.max_tokens,
             "stop_token_ids": sorted(self.ends),
             "stop": list(request.stop),
@@ -219,7 +220,7 @@ class VLLMSampling(TokenModel):
             if len(node.allowed) > 1:
                 settings = {
                     **self._settings(
-                        request, hash64(request.key, len(answer.ids)), len(node.allowed)
+                        request, len(request.ids) + len(answer.ids), len(node.allowed)
                     ),
                     "max_tokens": 1,
                     "allowed_token_ids": node.allowed,
@@ -237,7 +238,10 @@ class VLLMSampling(TokenModel):
         answer.support = supports
         return answer
 
-    def _settings(self, request: TokenRequest, key: int, support: int) -> dict[str, Any]:
+    def _settings(self, request: TokenRequest, at: int, support: int) -> dict[str, Any]:
+        """Settings of what is drawn from position `at` of the sequence on."""
+        # A session's key is the same in all its turns, and vLLM begins its numbers anew with each.
+        key = hash64(request.key, at)
         cut = request.top_p < 1.0 and request.temperature > 0.0
         return {
             "temperature": request.temperature,

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import ModelError, ModelUnavailable, UsageError
@@ -23,6 +25,9 @@ from rolecraft.models.adapters import AdapterVersion
 from rolecraft.models.reasoning import ReasoningFormat
 from rolecraft.models.token_model import OnRewrite
 from rolecraft.models.tool_calls import ToolCallParser
+
+# Which processes are an engine's is seen by what is new once it has started.
+_one_starts = threading.Lock()
 
 
 class VLLMModel(VLLMSampling):
@@ -48,7 +53,7 @@ class VLLMModel(VLLMSampling):
 
     def __init__(
         self,
-        path: str,
+        path: str | Path,
         *,
         name: str | None = None,
         seed: int = 0,
@@ -83,7 +88,7 @@ class VLLMModel(VLLMSampling):
             widest_support=widest_support,
         )
         self._arguments = engine_settings(
-            path,
+            str(path),
             engine or {},
             context=context,
             dtype=dtype,
@@ -145,17 +150,18 @@ class VLLMModel(VLLMSampling):
         settings = dict(self._arguments)
         if "log_level" in AsyncEngineArgs.__dataclass_fields__:  # since 0.32
             settings.setdefault("log_level", "WARNING")
-        before = set(children("VLLM::"))
-        try:
-            with _no_interrupts():
-                engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**settings))
-        except Exception as error:  # whatever went wrong, in whichever of its libraries
-            raise ModelError(
-                f"vLLM's engine of `{self.name}` did not start: {error} (vLLM writes the cause to "
-                f"stderr). Its settings: {self._arguments!r}.",
-                model=self.name,
-            ) from error
-        self._guard = Guard(set(children("VLLM::")) - before)
+        with _one_starts:
+            before = set(children("VLLM::"))
+            try:
+                with _no_interrupts():
+                    engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**settings))
+            except Exception as error:  # whatever went wrong, in whichever of its libraries
+                raise ModelError(
+                    f"vLLM's engine of `{self.name}` did not start: {error} (vLLM writes the cause "
+                    f"to stderr). Its settings: {self._arguments!r}.",
+                    model=self.name,
+                ) from error
+            self._guard = Guard(set(children("VLLM::")) - before)
         return engine
 
     async def _stop(self) -> None:

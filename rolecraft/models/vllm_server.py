@@ -57,7 +57,7 @@ class VLLMServer:
 
     def __init__(
         self,
-        path: str,
+        path: str | Path,
         *,
         host: str = "127.0.0.1",
         port: int | None = None,
@@ -111,7 +111,7 @@ class VLLMServer:
         )
         """The model that it serves. Roles with adapters are served by theirs."""
         self._settings = engine_settings(
-            path,
+            str(path),
             engine or {},
             context=context,
             dtype=dtype,
@@ -123,7 +123,7 @@ class VLLMServer:
         self._process: ServerProcess | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
-        self._failure: ModelError | None = None
+        self._failure: Exception | None = None
 
     @property
     def url(self) -> str:
@@ -133,7 +133,9 @@ class VLLMServer:
     @property
     def pid(self) -> int | None:
         """The process that leads its group; None while it does not run."""
-        return self._process.pid if self._process is not None else None
+        if self._process is None or self._process.exit_code is not None:
+            return None
+        return self._process.pid
 
     async def __aenter__(self) -> VLLMServer:
         await self.start()
@@ -169,12 +171,13 @@ class VLLMServer:
         watcher, self._watcher = self._watcher, None
         if watcher is not None:
             watcher.cancel()
-            with suppress(asyncio.CancelledError):
-                await watcher
+            await asyncio.wait((watcher,))
         self._ready.clear()
-        await self._end_process()
-        await self.model.aclose()
-        self.starts = 0
+        try:
+            await self._end_process()
+        finally:
+            await self.model.aclose()
+            self.starts = 0
 
     async def healthy(self) -> bool:
         """Whether it answers now."""
@@ -215,7 +218,16 @@ class VLLMServer:
                 raise self._process.why(self.model.name)
             await self._end_process()
             logger.info(f"Port {self.port} was taken meanwhile; another one is tried.")
-        await self.model.connect()
+        try:
+            await self.model.connect()
+        except ModelError:
+            raise
+        except Exception as error:  # it answered before, and does not now, or not as vLLM does
+            raise ModelError(
+                f"The vLLM server of `{self.model.name}` answers and cannot be used: {error!r}. "
+                f"Its log `{self.log}` ends:\n{self.tail()}",
+                model=self.model.name,
+            ) from error
         self._ready.set()
 
     async def _start_process(self) -> bool:
@@ -268,12 +280,12 @@ class VLLMServer:
                 return
             try:
                 await self._launch()
-            except ModelError as error:
-                await self._end_process()
+            except Exception as error:  # whoever waits for it must hear of it
                 self._give_up(error)
+                await self._end_process()
                 return
 
-    def _give_up(self, why: ModelError) -> None:
+    def _give_up(self, why: Exception) -> None:
         self._failure = why
         self._ready.set()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -30,7 +31,7 @@ _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 class VLLMServerModel(VLLMSampling):
     """What `VLLMServer.model` is. `server` is the server, the rest as for `VLLMModel`."""
 
-    def __init__(self, path: str, *, server: VLLMServer, **settings: Any) -> None:
+    def __init__(self, path: str | Path, *, server: VLLMServer, **settings: Any) -> None:
         super().__init__(path, **settings)
         self._server = server
         self._client: httpx.AsyncClient | None = None

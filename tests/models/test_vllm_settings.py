@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rolecraft.errors import MissingExtra, UsageError
-from rolecraft.models import VLLMModel, VLLMServer, _vllm, resolve_model
+from rolecraft.errors import MissingExtra, ModelError, UsageError
+from rolecraft.messages import Message
+from rolecraft.models import Sampling, VLLMModel, VLLMServer, _vllm, resolve_model
 from rolecraft.models._vllm import engine_settings
 from rolecraft.models._vllm_guard import Guard
 from rolecraft.models._vllm_process import command
+from rolecraft.models._vllm_sampling import Drawn, VLLMSampling
 from rolecraft.models.adapter_proof import token_logprobs
+from rolecraft.models.adapters import AdapterVersion
 from rolecraft.models.tiny import tiny_model
+from rolecraft.models.tiny_chat import tiny_chat_model
 
 NORMAL = {
     "context": None,
@@ -129,3 +135,100 @@ def test_logprobs_of_a_module_are_those_of_each_token_after_those_before_it() ->
     found = token_logprobs(module, [5, 6, 7])
     assert found == pytest.approx([float(logp[0, 6]), float(logp[1, 7])], abs=1e-5)
     assert module.training
+
+
+class Noted(VLLMSampling):
+    """Draws always the first token that it may, and notes what it is told."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+        self.seeds: list[int] = []
+
+    async def prepare(self) -> None:
+        pass
+
+    async def _take_in(self, version: AdapterVersion) -> None:
+        pass
+
+    async def _take_out(self, version: AdapterVersion) -> None:
+        pass
+
+    async def _draw(
+        self, ids: list[int], settings: dict[str, Any], *more: Any, **others: Any
+    ) -> Drawn:
+        self.seeds.append(settings["seed"])
+        token = settings.get("allowed_token_ids", [5])[0]
+        return Drawn(ids=[token], logprobs=[{token: -1.0}], finish="length")
+
+
+@pytest.mark.parametrize("choices", [None, ("yes", "no")])
+async def test_each_turn_of_a_conversation_has_a_seed_of_its_own_and_the_same_one_again(
+    tmp_path: Path, choices: tuple[str, ...] | None
+) -> None:
+    tiny_chat_model().save(tmp_path)
+
+    async def seeds() -> list[int]:
+        model = Noted(tmp_path)
+        session = model.session("r", seed=3)
+        for turn in range(4):
+            sampling = Sampling(max_tokens=1, choices=choices)
+            await session.generate([Message(f"q{turn}")], sampling=sampling)
+        return model.seeds
+
+    first = await seeds()
+    assert len(set(first)) == len(first) >= 4
+    assert await seeds() == first
+
+
+DIES_WHEN_STARTED_ANEW = """
+import http.server, json, os, sys
+from pathlib import Path
+
+runs = Path(__file__).with_name("runs")
+before = len(runs.read_text()) if runs.exists() else 0
+runs.write_text("x" * (before + 1))
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    looks = 0
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        if self.path == "/v1/models":
+            type(self).looks += 1
+            if before and self.looks > 1:  # it has answered whoever waited for it to start
+                os._exit(3)
+        answer = json.dumps({"data": [{"id": sys.argv[-1], "max_model_len": 512}]}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def do_POST(self):
+        os._exit(4)
+
+
+port = int(sys.argv[sys.argv.index("--port") + 1])
+name = sys.argv[sys.argv.index("--served-model-name") + 1]
+sys.argv.append(name)
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+@pytest.mark.slow
+async def test_a_server_that_dies_while_it_is_started_anew_fails_its_callers(
+    tmp_path: Path,
+) -> None:
+    """Nobody waits for ever, and `stop` leaves no process."""
+    tiny_chat_model().save(tmp_path)
+    program = tmp_path / "server.py"
+    program.write_text(DIES_WHEN_STARTED_ANEW)
+    server = VLLMServer(tmp_path, program=[sys.executable, str(program)], start_seconds=60)
+    async with server:
+        for _ in range(2):
+            asked = server.model.session("r").generate([Message("Hello")])
+            with pytest.raises(ModelError):
+                await asyncio.wait_for(asked, 60)
+    assert server.pid is None
