@@ -1,17 +1,26 @@
-"""Text that spells a special token stays text.
+"""Text that spells a control token stays text.
 
-A tokenizer reads `<|im_end|>` as the end of a turn, whoever wrote it: a user, a web page, another
-role. What messages say is therefore marked before the chat template sees it, and each marked place
-is tokenised as ordinary text, while the special tokens that the template writes keep their meaning.
+A tokenizer reads `<|im_end|>` as the end of a turn, and `</think>` as the end of a thought, whoever
+wrote it: a user, a web page, another role. What messages say is therefore marked before the chat
+template sees it, and each marked place is tokenised as ordinary text, while the tokens that the
+template writes keep their meaning.
+
+Control tokens are all that were added to the vocabulary, special or not: many families' markers of
+calls and thoughts are not. Only those that are blank, or one character and not special, are text:
+GPT-NeoX has tokens of many spaces.
 
 A mark is a noncharacter of Unicode, the number of the spelling, and a second noncharacter. These
 two, should a message contain them, are marked as well, so that every mark is ours. The same holds
 for the two that enclose the name of an answer's part (see `_turns`).
+
+The tokenizer is always asked in the same way, so that several threads may ask it at once:
+`split_special_tokens`, for one, would change it for all of them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from rolecraft.errors import UsageError
@@ -23,7 +32,7 @@ _MARK = re.compile(f"{_OPEN}([0-9]+){_CLOSE}")
 
 
 class PlainText:
-    """Marks special tokens' spellings in text, and tokenises text with marks."""
+    """Marks control tokens' spellings in text, and tokenises text with marks."""
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self._tokenizer = tokenizer
@@ -31,19 +40,28 @@ class PlainText:
         added = getattr(tokenizer, "added_tokens_decoder", {})
         special = {token.content for token in added.values() if token.special}
         special.update(tokenizer.all_special_tokens)
-        # The longest first: of two that begin alike, the tokenizer takes the longer.
-        longest = sorted(special, key=lambda text: (-len(text), text))
-        self._spellings = [*longest, _OPEN, _CLOSE, PART_OPEN, PART_CLOSE]
+        control = {token.content for token in added.values() if _is_control(token.content)}
+        self._special = re.compile("|".join(map(re.escape, _longest_first(special))) or "(?!)")
+        self._spellings = [*_longest_first(special | control), _OPEN, _CLOSE, PART_OPEN, PART_CLOSE]
         self._number = {spelling: at for at, spelling in enumerate(self._spellings)}
         self._any = re.compile("|".join(map(re.escape, self._spellings)))
-        self._special = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         self._ids = set(tokenizer.all_special_ids) | {
-            token_id for token_id, token in added.items() if token.special
+            token_id for token_id, token in added.items() if token.content in self._number
         }
         self._ids.discard(tokenizer.unk_token_id)
+        # Some are looked for in normalised text, where letters in full width may be plain ones.
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        asks = any(token.normalized and token.content in self._number for token in added.values())
+        self._normalizer = backend.normalizer if backend is not None and asks else None
+        self._known: dict[str, list[int]] = {}
+        # What the first call may settle in a tokenizer that was made to truncate is settled here.
+        self._encode("")
 
     def mark(self, text: str) -> str:
-        """`text` with marks in the place of all that spells a special token."""
+        """`text` with marks in the place of all that spells a control token."""
+        if self._normalizer is not None and not text.isascii():
+            normal = self._normalizer.normalize_str(text)
+            text = normal if self._any.search(normal) else text
         return self._any.sub(lambda found: f"{_OPEN}{self._number[found[0]]}{_CLOSE}", text)
 
     def special_at(self, text: str, at: int = 0) -> str:
@@ -70,14 +88,29 @@ class PlainText:
         return ids
 
     def _ordinary(self, spelling: str) -> list[int]:
-        ids = self._encode(spelling, split_special_tokens=True)
-        if self._ids.intersection(ids):
-            raise UsageError(
-                f"A message says {spelling!r}, which is a special token of `{self._name}`, and its "
-                f"tokenizer has no other way to spell it. Take it out of the message."
-            )
+        """Tokens of `spelling`, encoded in pieces, of which none spells a control token."""
+        if spelling not in self._known:
+            for pieces in ([spelling], [spelling[:1], spelling[1:]], [*spelling]):
+                ids = [token for piece in pieces if piece for token in self._encode(piece)]
+                if not self._ids.intersection(ids):
+                    break
+            else:
+                raise UsageError(
+                    f"A message says {spelling!r}, which is a control token of `{self._name}`, and "
+                    f"its tokenizer has no other way to spell it. Take it out of the message."
+                )
+            self._known[spelling] = ids
+        return self._known[spelling]
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 
-    def _encode(self, text: str, **how: Any) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False, **how)
-        return ids
+
+def _is_control(spelling: str) -> bool:
+    return len(spelling) > 1 and not spelling.isspace()
+
+
+def _longest_first(spellings: Iterable[str]) -> list[str]:
+    """Of two that begin alike, a tokenizer takes the longer."""
+    return sorted(filter(None, spellings), key=lambda text: (-len(text), text))
