@@ -247,4 +247,4 @@ _FIRST = Marks(
 _WORD_ENDS = Marks((" ", "\n", "\t", "\r", "<"))
 _HEAD = Marks((START, CHANNEL, CONSTRAIN, MESSAGE, END, CALL, RETURN))
 _TEXT = Marks((START, CHANNEL, END, CALL, RETURN))
-_ENDS = Ends((CALL,), (END, RETURN, START, CHANNEL), content=False)
+_ENDS = Ends((CALL,), (END, RETURN, START, CHANNEL), opens=(START, CHANNEL), content=False)

@@ -26,6 +26,8 @@ from rolecraft.models.tool_calls.json_span import STRICT, json_span
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.source import Reading, Source
 
+_BEGUN = re.compile(r"\s*(?:```\w*\s*)?(?:[\[{][\[{\s]*(?:[\"'\w]|\Z)|\Z)|\s*`{1,2}\Z").match
+"""Whether a text begins as a call does."""
 _BLANKS: Any = re.compile(r"\s*").match
 Take = Callable[[Source, Any, str, tuple[str, ...]], None]
 """Gives the source the calls in a JSON value that was written so, by these repairs.
@@ -42,12 +44,16 @@ class Ends:
     """Markers that end a call, and belong to it."""
     others: tuple[str, ...]
     """Markers before which it ends: of the next call, of the section."""
+    opens: tuple[str, ...] = ()
+    """Those of `others` at which another call begins."""
     fenced: bool = False
     """Whether the JSON may stand in a code fence that the header began."""
     content: bool = True
     """Whether what can't be read is content. In a section nothing is."""
     marks: Marks = field(init=False, repr=False, compare=False)
     close: Marks = field(init=False, repr=False, compare=False)
+    opening: Marks = field(init=False, repr=False, compare=False)
+    shuts: set[str] = field(init=False, repr=False, compare=False)
     closed: Callable[[str, int], re.Match[str] | None] = field(
         init=False, repr=False, compare=False
     )
@@ -59,6 +65,8 @@ class Ends:
         object.__setattr__(self, "closed", re.compile(rf"\s*{fence}(?:{either})").match)
         object.__setattr__(self, "marks", Marks((*self.closes, *self.others, *ENDS)))
         object.__setattr__(self, "close", Marks(self.closes))
+        object.__setattr__(self, "opening", Marks(self.opens))
+        object.__setattr__(self, "shuts", {*self.closes, *self.others} - {*self.opens})
 
     def unfenced(self, text: str) -> str:
         """`text` without the end of the code fence."""
@@ -145,11 +153,44 @@ def read_json(
         value, repairs = decode(ends.unfenced(text), repair=source.repair, cut=cut, tried=tried)
         take(source, value, raw + text + marker, repairs)
     except Unreadable as failure:
-        if cut:
+        if cut and (name or _BEGUN(text) is not None):
             name = name or name_in(text)
             source.cut(raw + text, name=name, call_id=call_id, content=ends.content)
-        else:
-            source.malformed(raw + text + marker, str(failure), content=ends.content)
+            return
+        hidden = yield from _hidden(source, ends, text, closed=bool(marker))
+        raw = raw + text + marker + hidden
+        source.malformed(raw, str(failure), content=ends.content)
+
+
+def _hidden(source: Source, ends: Ends, text: str, *, closed: bool) -> Reading[str]:
+    """What follows a call that cannot be read, `text`, and may be a part of its arguments.
+
+    A quote that was not escaped may have ended a string too early. So a call that begins before
+    the broken one is closed is not run, nor is one before which it is closed, if it is once more
+    after that.
+    """
+    if not ends.opens or _BEGUN(text) is None or (closed and source.looked_ahead):
+        return ""
+    unclosed = sum(map(text.count, "{[")) > sum(map(text.count, "}]"))
+    deep, least = (0, 0) if closed else (1, 1)
+    parts: list[str] = []
+    if not closed:
+        following = yield from source.marker(ends.opening)
+        if following is None or not unclosed:
+            source.unread(following or "")
+            return ""
+        parts.append(following)
+        deep += 1
+    while (marker := (yield from source.until(ends.marks, parts))) is not None:
+        parts.append(marker)
+        deep += (marker in ends.opens) - (marker in ends.shuts)
+        if deep < least:
+            return "".join(parts)
+    if not closed:
+        return "".join(parts)
+    source.looked_ahead = True
+    source.unread("".join(parts))
+    return ""
 
 
 def _rest(source: Source, ends: Ends, text: str) -> Reading[tuple[str, str]]:

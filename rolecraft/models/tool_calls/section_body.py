@@ -66,7 +66,13 @@ class SectionBody:
     def __post_init__(self) -> None:
         begins = (self.call_opens, *self.opens, *self.closes)
         compiled = {
-            "ends": Ends((self.call_closes,), begins, self.fenced, content=False),
+            "ends": Ends(
+                (self.call_closes,),
+                begins,
+                opens=(self.call_opens, *self.opens),
+                fenced=self.fenced,
+                content=False,
+            ),
             "between": Marks(begins),
             "next_one": re.compile(rf"\s*({'|'.join(map(re.escape, begins))})").match,
             "in_header": Marks((self.header_ends, self.call_closes, *begins, *ENDS)),
@@ -79,9 +85,13 @@ class SectionBody:
     def read(self, source: Source, opened: str) -> Reading[None]:
         """Read calls up to the end of the answer."""
         marker: str | None = opened
+        if opened != self.call_opens and not (yield from self._begins(source, opened)):
+            return
         while marker is not None:
             if marker == self.call_opens and not self._at_once(source, marker):
-                yield from self._call(source, opened=marker)
+                alone = marker == opened and not source.calls
+                if not (yield from self._call(source, opened=marker, alone=alone)):
+                    return
             if (following := self.next_one(source.text, source.at)) is not None:
                 source.at = following.end()
                 marker = following[1]
@@ -92,6 +102,16 @@ class SectionBody:
             if text and (rest := _without_ends(text)):
                 why, after = f"{rest[:40]!r} is no call", len(marker or "")
                 source.diagnose("text after calls", text, why, after=after)
+
+    def _begins(self, source: Source, opened: str) -> Reading[bool]:
+        """Whether what follows the marker of a section is one. Else the marker is content."""
+        space = yield from source.blanks()
+        marker = yield from source.marker(self.between)
+        source.unread(space + (marker or ""))
+        if marker is None and source.at + len(space) < len(source.text):
+            source.malformed(opened, "no call follows it")
+            return False
+        return True
 
     def _at_once(self, source: Source, opened: str) -> bool:
         """Read a good call that is there in full. Else read nothing."""
@@ -111,12 +131,17 @@ class SectionBody:
         source.at = at
         return False
 
-    def _call(self, source: Source, opened: str) -> Reading[None]:
+    def _call(self, source: Source, opened: str, alone: bool) -> Reading[bool]:
+        """Read a call. False if it is none but prose, since it stands `alone`, in no section."""
         parts = [opened]
         marker = yield from source.until(self.in_header, parts)
         if marker != self.header_ends:
+            head = "".join(parts[1:]).strip()
+            if alone and marker is None and any(map(str.isspace, head)):
+                source.malformed("".join(parts), "its header is not finished")
+                return False
             self._no_call(source, "".join(parts), marker, "its header is not finished")
-            return
+            return True
         head = "".join(parts[1:])
         parts.append(marker)
         begun = len(parts)
@@ -132,7 +157,7 @@ class SectionBody:
             yield from read_json(
                 source, self.ends, raw, self._taking(header), name=name, call_id=call_id
             )
-            return
+            return True
         # No header, no arguments, or something before them, as when they stand in a string.
         if marker == "{":
             begun = len(parts)
@@ -141,7 +166,7 @@ class SectionBody:
         raw = "".join(parts)
         if header is None:
             self._no_call(source, raw, marker, f"{head[:60]!r} names no tool")
-            return
+            return True
         try:
             value: Any = None
             repairs: tuple[str, ...] = ()
@@ -157,6 +182,7 @@ class SectionBody:
             self._taking(header)(source, value, raw, repairs)
         except Unreadable as failure:
             self._no_call(source, raw, marker, str(failure), header)
+        return True
 
     def _taking(self, header: Header) -> Take:
         def take(source: Source, value: Any, raw: str, repairs: tuple[str, ...]) -> None:

@@ -46,6 +46,7 @@ class Source:
         "fresh",
         "held",
         "last_brace",
+        "looked_ahead",
         "looked_at",
         "names",
         "offset",
@@ -77,6 +78,8 @@ class Source:
         """The last of them, if it is known."""
         self.looked_at = self.text
         self.last_brace = -1
+        self.looked_ahead = False
+        """Whether the end of the answer was looked for once, from a call that cannot be read."""
         self.undecodable = -1
         """Where, in characters of the answer, no JSON could be read at once."""
         self.barren: set[int] = set()

@@ -16,6 +16,6 @@ def hermes() -> Grammar:
     return Grammar(
         name="hermes",
         opens=(OPEN,),
-        body=JSONBody(Ends((CLOSE,), (OPEN,))),
+        body=JSONBody(Ends((CLOSE,), (OPEN,), opens=(OPEN,))),
         write=lambda calls: write_calls(calls, f"{OPEN}\n", f"\n{CLOSE}"),
     )

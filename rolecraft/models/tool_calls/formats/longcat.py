@@ -17,7 +17,7 @@ def longcat() -> Grammar:
     return Grammar(
         name="longcat",
         opens=(OPEN,),
-        body=JSONBody(Ends((CLOSE,), (OPEN,))),
+        body=JSONBody(Ends((CLOSE,), (OPEN,), opens=(OPEN,))),
         write=lambda calls: write_calls(calls, OPEN, CLOSE),
         reasoning=ReasoningFormat(
             name="longcat",

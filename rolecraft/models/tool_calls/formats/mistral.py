@@ -22,10 +22,11 @@ from rolecraft.models.tool_calls.json_calls import header_name, write_arguments
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.registry import register_parser
 from rolecraft.models.tool_calls.source import Reading, Source
+from rolecraft.models.tool_calls.written_names import begins_name
 
 OPEN, CALL_ID, ARGS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _TURN_ENDS = (*ENDS, "</s>")
-_ENDS = Ends((), (OPEN, "</s>"))
+_ENDS = Ends((), (OPEN, "</s>"), opens=(OPEN,))
 _OPEN = Marks((OPEN,))
 _AFTER_NAME = Marks((OPEN, CALL_ID, ARGS, *_TURN_ENDS), also=r"[\s{]")
 _AFTER_ID = Marks((OPEN, ARGS, *_TURN_ENDS), also=r"[\s{]")
@@ -85,7 +86,7 @@ class _Body:
         if marker is not None:
             source.unread(marker)
             source.malformed(raw, "a name and its arguments are expected")
-        elif source.ended and source.at == len(source.text):
+        elif source.ended and source.at == len(source.text) and begins_name(name, source.tools):
             source.cut(raw, name=name, call_id=call_id)
         else:
             source.malformed(raw, "a name and its arguments are expected")

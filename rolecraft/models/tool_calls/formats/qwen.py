@@ -18,6 +18,7 @@ from rolecraft.models.tool_calls.json_calls import write_calls
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.registry import register_parser
 from rolecraft.models.tool_calls.source import Reading, Source
+from rolecraft.models.tool_calls.written_names import begins_name
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 FUNCTION, ARGS, RESULT, RETURN = "✿FUNCTION✿", "✿ARGS✿", "✿RESULT✿", "✿RETURN✿"
@@ -25,7 +26,7 @@ _FLOWERS = Marks((FUNCTION, ARGS, RESULT, RETURN))
 _AFTER_NAME = Marks((FUNCTION, ARGS, RESULT, RETURN, OPEN, "\n"))
 _ARGS = Marks((ARGS,))
 _COLON = Marks((":", "："))
-_ENDS = Ends((), (FUNCTION, RESULT, RETURN, OPEN))
+_ENDS = Ends((), (FUNCTION, RESULT, RETURN, OPEN), opens=(FUNCTION, OPEN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,9 @@ class _Legacy:
         raw = opened + ((yield from source.marker(_COLON)) or "")
         if opened == RETURN:
             source.framed()
+            return
+        if opened == RESULT and not source.calls and not source.diagnostics:
+            source.say(raw)
             return
         if opened == RESULT:
             parts: list[str] = []
@@ -59,7 +63,8 @@ class _Legacy:
             return
         if marker is not None:
             source.unread(marker)
-        if marker is None and source.at == len(source.text):
+        ended = marker is None and source.at == len(source.text)
+        if ended and begins_name(name, source.tools):
             source.cut(raw, name=name)
         else:
             source.malformed(raw, f"a name and {ARGS} are expected after {FUNCTION}")
@@ -67,7 +72,7 @@ class _Legacy:
 
 @register_parser("qwen")
 def qwen() -> Grammar:
-    json, legacy = JSONBody(Ends((CLOSE,), (OPEN, FUNCTION))), _Legacy()
+    json, legacy = JSONBody(Ends((CLOSE,), (OPEN, FUNCTION), opens=(OPEN, FUNCTION))), _Legacy()
     return Grammar(
         name="qwen",
         opens=(OPEN, FUNCTION, RESULT, RETURN),
