@@ -14,7 +14,9 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from rolecraft.messages import Message, ToolCall
+from rolecraft.models import tiny_chat
 from rolecraft.models.base import Tool
+from rolecraft.models.tiny_chat import Lesson
 from rolecraft.models.transformers_model import TransformersModel
 from rolecraft.serving import ModelServer, Settings
 
@@ -47,17 +49,16 @@ RETURNED = Message("22 degrees", role="tool", metadata={"tool_call_id": "call000
 REPORT = "It is 22 degrees in Paris."
 THOUGHT = "<think>\nTwo and two.\n</think>\n\nFour."
 
-# What the model is trained to say: the conversation, the tools, the answer.
-Lesson = tuple[list[Message], list[Tool], str]
-LESSONS: list[Lesson] = [
-    ([ASKED], [WEATHER], CALL),
-    ([ASKED, CALLED, RETURNED], [WEATHER], REPORT),
-    ([Message("Hello")], [], "Hello to you."),
-    ([Message("2 + 2?")], [], THOUGHT),
+LESSONS = [
+    Lesson(messages=[ASKED], tools=[WEATHER], answer=CALL),
+    Lesson(messages=[ASKED, CALLED, RETURNED], tools=[WEATHER], answer=REPORT),
+    Lesson(messages=[Message("Hello")], answer="Hello to you."),
+    Lesson(messages=[Message("2 + 2?")], answer=THOUGHT),
 ]
 
 
 def untrained(lessons: Sequence[Lesson] = LESSONS) -> TransformersModel:
+    """A model whose tokenizer merges what the lessons say; `tiny_chat_model`'s merges nothing."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -67,8 +68,8 @@ def untrained(lessons: Sequence[Lesson] = LESSONS) -> TransformersModel:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = [answer for _, _, answer in lessons]
-    texts += [message.content for messages, _, _ in lessons for message in messages]
+    texts = [lesson.answer for lesson in lessons]
+    texts += [message.content for lesson in lessons for message in lesson.messages]
     texts += ["assistant user system tool"]
     backend.train_from_iterator(texts, trainer)
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -96,39 +97,12 @@ def untrained(lessons: Sequence[Lesson] = LESSONS) -> TransformersModel:
     return TransformersModel(module, tokenizer, name="tiny", parser="hermes", reasoning="qwen3")
 
 
-def train(
-    model: TransformersModel, steps: int = 300, *, lessons: Sequence[Lesson] = LESSONS
-) -> None:
-    """Teach the lessons by heart: cross-entropy on the answers."""
-    rows = []
-    for messages, tools, answer in lessons:
-        prompt = model.encode(model.render(messages, tools))
-        said = [*model.tokenizer.encode(answer, add_special_tokens=False), *model.ends]
-        rows.append((prompt, said))
-    width = max(len(prompt) + len(said) for prompt, said in rows)
-    ids, labels = [], []
-    for prompt, said in rows:
-        rest = width - len(prompt) - len(said)
-        ids.append(prompt + said + [0] * rest)
-        labels.append([-100] * len(prompt) + said + [-100] * rest)
-    ids_NT, labels_NT = torch.tensor(ids), torch.tensor(labels)
-    optimiser = torch.optim.AdamW(model.module.parameters(), lr=3e-3, weight_decay=0.0)
-    for _ in range(steps):
-        loss = model.module(input_ids=ids_NT, labels=labels_NT).loss
-        if loss.item() < 0.02:
-            return
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    raise AssertionError(f"the tiny model did not learn its lessons: {loss.item()}")
-
-
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trained model, saved."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
     model = untrained()
-    train(model)
+    tiny_chat.teach(model, LESSONS)
     model.save(folder)
     return folder
 
@@ -139,7 +113,7 @@ def teach(tmp_path: Path) -> Callable[[Sequence[Lesson]], Callable[..., Transfor
 
     def teach(lessons: Sequence[Lesson]) -> Callable[..., TransformersModel]:
         model = untrained(lessons)
-        train(model, lessons=lessons)
+        tiny_chat.teach(model, lessons)
         model.save(tmp_path / "taught")
         return lambda: TransformersModel.load(
             tmp_path / "taught", device="cpu", name="tiny", parser="hermes", reasoning="qwen3"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
-from rolecraft import FunctionModel, Message, Role, tool
+from rolecraft import FunctionModel, Role, tool
 from rolecraft.environments import Task, TaskEnvironment
 from rolecraft.messages import ToolCall
 from rolecraft.models import (
@@ -21,9 +21,9 @@ from rolecraft.models import (
     ModelCall,
     Phases,
     Sampling,
-    Tool,
     allow_real_models,
 )
+from rolecraft.models.tiny_chat import Lesson
 from rolecraft.models.tool_calls import get_parser
 from rolecraft.models.transformers_model import TransformersModel
 from rolecraft.rewards import Signals, reward
@@ -81,9 +81,6 @@ def scenario(models: Phases | None = None) -> Scenario:
     )
 
 
-Lesson = tuple[list[Message], list[Tool], str]
-
-
 async def lessons() -> list[Lesson]:
     """What the role is asked in the scenario, and what it should say each time."""
     noted: list[Lesson] = []
@@ -98,7 +95,7 @@ async def lessons() -> list[Lesson]:
             calls = [ToolCall("read_register", {"name": register}, "1")]
             answer = Completion(text="", tool_calls=calls)
             text = get_parser("hermes").render(calls)
-        noted.append((list(call.messages), list(call.tools), text))
+        noted.append(Lesson(messages=list(call.messages), tools=list(call.tools), answer=text))
         return answer
 
     for task in Tasks().sample(2):
