@@ -92,7 +92,7 @@ def test_the_tiny_model_is_tiny_and_repeatable() -> None:
 
 async def test_tools_are_refused_with_the_way_out() -> None:
     session = tiny_model("abc").session("r")
-    with pytest.raises(UsageError, match="choices"):
+    with pytest.raises(UsageError, match="Use a model that was made for tools"):
         await session.generate([Message("a")], tools=[Tool(name="read")])
 
 
