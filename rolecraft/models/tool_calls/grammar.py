@@ -17,7 +17,14 @@ from rolecraft.models.tool_calls.source import Reading, Source
 if TYPE_CHECKING:
     from rolecraft.models.reasoning.format import ReasoningFormat
 
-ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<｜end▁of▁sentence｜>")
+ENDS = (
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|eot|>",
+    "<｜end▁of▁sentence｜>",
+)
 """Markers at the end of a turn. They are no content, unless content follows.
 
 They are all special tokens. What could be text (`</s>` is HTML) is for the formats that need it.

@@ -127,6 +127,13 @@ class HarmonyBody:
             text, end = yield from _rest(source)
             if end is None:
                 source.cut(head + text, name=name, content=False)
+            elif not end:
+                # Whether what follows is a message or a part of the program is not known.
+                parts = [text]
+                while (marker := (yield from source.until(_HEAD, parts))) is not None:
+                    parts.append(marker)
+                raw = "".join((head, *parts))
+                source.malformed(raw, "another message begins within it", content=False)
             else:
                 source.call(name, _program(text), raw=head + text + end)
         else:
@@ -198,12 +205,23 @@ def _text(source: Source, give: Callable[[str], None]) -> Reading[str | None]:
 
     It is empty where the next message begins without one, and None where the answer ends.
     """
+    last = ""  # the last character of the text
     while True:
         text, at = source.text, source.at
         end, marker = _TEXT.search(text, at, source.ended)
         if end > at:
             source.at = end
             give(text[at:end])
+            last = text[end - 1]
+        if marker is not None and last == "`" and give == source.say:
+            source.at += len(marker)
+            if (yield from _backtick(source)):
+                give(marker)
+                last = ""
+                continue
+            source.unread(marker)
+            last = ""
+            continue
         if marker is not None:
             if marker not in _MESSAGE_ENDS:
                 return ""
@@ -212,6 +230,15 @@ def _text(source: Source, give: Callable[[str], None]) -> Reading[str | None]:
         if source.ended:
             return None
         yield
+
+
+def _backtick(source: Source) -> Reading[bool]:
+    """Whether a backtick follows."""
+    while source.at == len(source.text):
+        if source.ended:
+            return False
+        yield
+    return source.text[source.at] == "`"
 
 
 def _rest(source: Source) -> Reading[tuple[str, str | None]]:

@@ -127,7 +127,7 @@ class ToolCallStream:
 
 
 def _schemas(tools: Tools | None) -> dict[str, Any] | None:
-    if not tools:
+    if tools is None:
         return None
     schemas: dict[str, Any] = {}
     for tool in tools:

@@ -19,11 +19,9 @@ _OURS = {
     "kimi_k2": "kimi",
     "llama": "llama",
     "llama3_json": "llama",
-    "llama4_json": "llama",
     "longcat": "longcat",
     "mistral": "mistral",
     "qwen": "qwen",
-    "llama4_pythonic": "pythonic",
     "pythonic": "pythonic",
     "qwen3_coder": "qwen3_coder",
 }
@@ -39,7 +37,9 @@ ALIASES = {
     "harmony": "gpt_oss",
     "kimi": "kimi_k2",
     "llama3": "llama3_json",
-    "llama4": "llama4_pythonic",
+    "llama4": "pythonic",
+    "llama4_json": "llama3_json",
+    "llama4_pythonic": "pythonic",
     "openai": "gpt_oss",
     "qwen2": "qwen",
     "qwen25": "qwen",
@@ -49,6 +49,9 @@ ALIASES = {
     "qwq": "qwen",
 }
 """Names under which the field knows the same formats."""
+
+_LISTED = ("llama4_json", "llama4_pythonic")
+"""Aliases that are listed, because other tools have parsers of their own for them."""
 
 _registered: dict[str, Grammar] = {}
 
@@ -90,8 +93,8 @@ def get_parser(
 
 
 def parser_names() -> list[str]:
-    """The names of all formats, sorted; aliases are not among them."""
-    return sorted({*_OURS, *_registered})
+    """The names of all formats, sorted; of aliases, those that are formats elsewhere."""
+    return sorted({*_OURS, *_registered, *_LISTED})
 
 
 def _load(name: str) -> Grammar | None:

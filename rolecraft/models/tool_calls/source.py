@@ -45,6 +45,7 @@ class Source:
         "ended",
         "fresh",
         "held",
+        "ids",
         "last_brace",
         "looked_ahead",
         "looked_at",
@@ -95,6 +96,8 @@ class Source:
         self.blank: list[str] = []
         """White space at the beginning of the reasoning, which is none if nothing follows."""
         self.calls: list[ToolCall] = []
+        self.ids: dict[str, int] = {}
+        """Those of the calls, and a number at which to look for another one like it."""
         self.diagnostics: list[Diagnostic] = []
         self.pieces: list[Piece] = []
         self.held: list[str] = []
@@ -288,6 +291,8 @@ class Source:
     ) -> None:
         """A good call, which was written as `raw`, the text read last."""
         self.framed()
+        if call_id:
+            call_id = self._own_id(call_id)
         call = ToolCall(name, arguments, call_id, repairs=repairs)
         if not self.offered(name):
             why = f"no tool {name!r} was offered"
@@ -299,6 +304,22 @@ class Source:
     def offered(self, name: str) -> bool:
         """Whether a call of the tool `name` is a good one."""
         return self.tools is None or self.unknown or name in self.tools
+
+    def _own_id(self, call_id: str) -> str:
+        """`call_id`, or one like it if a call before has it: results are matched by it."""
+        if call_id not in self.ids:
+            self.ids[call_id] = 0
+            return call_id
+        stem, colon, number = call_id.rpartition(":")
+        if not (colon and number.isdecimal()):
+            return ""  # whoever sends results gives it one
+        following = self.ids[call_id] or int(number[:9])
+        while f"{stem}:{following}" in self.ids:
+            following += 1
+        self.ids[call_id] = following
+        own = f"{stem}:{following}"
+        self.ids[own] = 0
+        return own
 
     def malformed(self, raw: str, why: str, *, content: bool = True) -> None:
         """`raw`, the text read last, begins like a call and is none: it is `content`, or not."""

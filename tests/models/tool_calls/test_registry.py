@@ -13,7 +13,7 @@ from rolecraft.models.tool_calls.registry import ALIASES
 
 def test_every_name_and_alias_has_a_parser() -> None:
     for name in parser_names():
-        assert get_parser(name).name == name
+        assert get_parser(name).name == ALIASES.get(name, name)
     for alias, name in ALIASES.items():
         assert get_parser(alias).name == name
 

@@ -193,18 +193,11 @@ class _JSONOrPython:
         return parts[-1]
 
 
-def _grammar(name: str) -> Grammar:
-    return Grammar(name=name, opens=(TAG,), also_opens=_STARTS, body=BareJSON(), write=_write)
-
-
 @register_parser("llama3_json")
 def llama3_json() -> Grammar:
-    return _grammar("llama3_json")
-
-
-@register_parser("llama4_json")
-def llama4_json() -> Grammar:
-    return _grammar("llama4_json")
+    return Grammar(
+        name="llama3_json", opens=(TAG,), also_opens=_STARTS, body=BareJSON(), write=_write
+    )
 
 
 @register_parser("llama")

@@ -4,7 +4,7 @@ Source: the chat template of Meituan's LongCat-Flash.
 """
 
 from rolecraft.models.reasoning import ReasoningFormat
-from rolecraft.models.tool_calls.grammar import Grammar
+from rolecraft.models.tool_calls.grammar import ENDS, Grammar
 from rolecraft.models.tool_calls.json_body import Ends, JSONBody
 from rolecraft.models.tool_calls.json_calls import write_calls
 from rolecraft.models.tool_calls.registry import register_parser
@@ -19,6 +19,7 @@ def longcat() -> Grammar:
         opens=(OPEN,),
         body=JSONBody(Ends((CLOSE,), (OPEN,), opens=(OPEN,))),
         write=lambda calls: write_calls(calls, OPEN, CLOSE),
+        ends=(*ENDS, "</longcat_s>"),
         reasoning=ReasoningFormat(
             name="longcat",
             opens=("<longcat_think>", "<think>"),

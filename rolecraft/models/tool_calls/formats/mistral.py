@@ -19,6 +19,7 @@ from rolecraft.models.reasoning import get_format
 from rolecraft.models.tool_calls.grammar import ENDS, Grammar
 from rolecraft.models.tool_calls.json_body import Ends, read_json, take_calls, taking
 from rolecraft.models.tool_calls.json_calls import header_name, write_arguments
+from rolecraft.models.tool_calls.json_span import json_span
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.registry import register_parser
 from rolecraft.models.tool_calls.source import Reading, Source
@@ -30,6 +31,7 @@ _ENDS = Ends((), (OPEN, "</s>"), opens=(OPEN,))
 _OPEN = Marks((OPEN,))
 _AFTER_NAME = Marks((OPEN, CALL_ID, ARGS, *_TURN_ENDS), also=r"[\s{]")
 _AFTER_ID = Marks((OPEN, ARGS, *_TURN_ENDS), also=r"[\s{]")
+_MORE = Marks((OPEN, "[", "{"))
 _LIST = re.compile(r"[\[{]")
 _ID = re.compile("[a-zA-Z0-9]{9}")
 
@@ -51,14 +53,23 @@ class _Body:
         yield from read_json(source, _ENDS, raw, take_calls)
         if len(source.calls) == before:
             return
-        space = yield from source.blanks()
-        if (yield from source.marker(_OPEN)) is None:
-            source.unread(space)
-            return
-        parts = [space, OPEN]
-        while (marker := (yield from source.until(_OPEN, parts))) is not None:
-            parts.append(marker)
-        source.diagnose("text after calls", "".join(parts), "there is one list in an answer")
+        parts: list[str] = []
+        while True:
+            space = yield from source.blanks()
+            marker = yield from source.marker(_MORE)
+            if marker == OPEN:
+                parts += (space, OPEN)
+                while (marker := (yield from source.until(_OPEN, parts))) is not None:
+                    parts.append(marker)
+                break
+            source.unread(marker or "")
+            span = (yield from json_span(source)) if marker else None
+            if span is None or span.state != "whole" or '"name"' not in span.text:
+                source.unread(space + (span.text if span is not None else ""))
+                break
+            parts += (space, span.text)
+        if parts:
+            source.diagnose("text after calls", "".join(parts), "there is one list in an answer")
 
     def _named(self, source: Source, raw: str) -> Reading[None]:
         parts: list[str] = []

@@ -19,15 +19,8 @@ STARTS = r"\[(?=\s*(?:[^\W\d]|\]|\Z))"
 """A bracket before a name, or an empty list: after any other, no call begins."""
 
 
-def _grammar(name: str) -> Grammar:
-    return Grammar(name=name, opens=BODY.opens, also_opens=STARTS, body=BODY, write=BODY.write)
-
-
 @register_parser("pythonic")
 def pythonic() -> Grammar:
-    return _grammar("pythonic")
-
-
-@register_parser("llama4_pythonic")
-def llama4_pythonic() -> Grammar:
-    return _grammar("llama4_pythonic")
+    return Grammar(
+        name="pythonic", opens=BODY.opens, also_opens=STARTS, body=BODY, write=BODY.write
+    )
