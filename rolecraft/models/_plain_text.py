@@ -91,7 +91,10 @@ class PlainText:
         """Tokens of `spelling`, encoded in pieces, of which none spells a control token."""
         if spelling not in self._known:
             for pieces in ([spelling], [spelling[:1], spelling[1:]], [*spelling]):
-                ids = [token for piece in pieces if piece for token in self._encode(piece)]
+                try:
+                    ids = [token for piece in pieces if piece for token in self._encode(piece)]
+                except Exception:  # the tokenizers library raises plain `Exception`
+                    continue
                 if not self._ids.intersection(ids):
                     break
             else:

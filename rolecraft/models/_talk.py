@@ -25,10 +25,16 @@ class Talk:
 
     def render(self, part: Sequence[int] | None, tools: str, *, opens_answer: bool = True) -> str:
         """The messages as the template writes them, with marks for this sequence's answers."""
+        every = range(len(self.messages)) if part is None else part
         turns = turns_of(
             self.messages,
             self.template.plain.mark,
-            self.answers,
+            # One that a program has edited is shown as it stands.
+            {
+                at: answer
+                for at in every
+                if (answer := self.answers.get(at)) and answer.is_at(self.messages[at])
+            },
             part=part,
             stand_ins_from=self.began,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -95,7 +96,6 @@ class TokenSession(Session):
         return hash64(_stream(model_seed, self.role, self.restarts + restarts), seed)
 
     def _restore(self, given: Completion) -> None:
-        super()._restore(given)
         span = given.tokens
         if span is None:
             raise NotRestorable(
@@ -103,12 +103,23 @@ class TokenSession(Session):
                 f"tokens, and {self.model.name!r} counts them: it cannot go on with it. Use the "
                 f"same kind of model, or fork before this conversation begins."
             )
-        if span.start == 0:
+        begins = span.start == 0
+        restarts = self.restarts + (begins and bool(self.tokens))
+        start = 0 if begins else len(self.tokens)
+        if (span.session, span.start) != (self.named(restarts), start):
+            raise NotRestorable(
+                f"The record of conversation {self.named(0)!r} has gaps: its next answer begins at "
+                f"token {span.start} of sequence {span.session!r}, and what comes before has "
+                f"{len(self.tokens)} tokens of {self.sequence_id!r}. Use the whole record, or fork "
+                f"before this conversation begins."
+            )
+        if begins:
             self.tokens = []
             self._began = len(self.messages)
-        self.restarts = int(span.session.rpartition("+")[2]) if "+" in span.session else 0
+        self.restarts = restarts
         self.tokens.extend(span.given)
         self.tokens.extend(span.sampled)
+        super()._restore(given)
         self._remember(given)
         self._behind = True
 
@@ -161,6 +172,7 @@ class TokenSession(Session):
         """Append one call's tokens."""
         if extension.restarts:
             self.restarts += 1
+        if extension.rewrite:
             self._answers = self._known()
         if extension.restarts or not self.tokens:
             self.tokens = []
@@ -188,7 +200,7 @@ class TokenSession(Session):
             at=at,
             text=completion.text,
             reasoning=completion.reasoning,
-            calls=completion.tool_calls,
+            calls=deepcopy(completion.tool_calls),
             end=end,
             written=written,
         )
@@ -208,7 +220,12 @@ class TokenSession(Session):
         """
         last = self._last_answer()
         if last is None:
-            return Continuation(rest=None, rewrite="messages removed"), "", None
+            return Continuation(rest=None, rewrite=self._why_gone()), "", None
+        if not all(map(self._is_here, self._answers.values())):
+            # The program has, and `before` would still have the mark of what it was.
+            whole, text = self._found_in_all(last, offered, "")
+            whole.rewrite = "an answer edited"
+            return whole, text, None
         part, due = self._part(last) if offered == self._tools else (None, True)
         found = None
         if part is not None:
@@ -311,17 +328,24 @@ class TokenSession(Session):
 
     def _known(self) -> dict[int, Answer]:
         """The answers whose messages are still where they were."""
-        return {
-            at: answer
-            for at, answer in self._answers.items()
-            if at < len(self.messages) and answer.is_at(self.messages[at])
-        }
+        return {at: answer for at, answer in self._answers.items() if self._is_here(answer)}
+
+    def _is_here(self, answer: Answer) -> bool:
+        """Whether its message is still where it was, and says what was sampled."""
+        return answer.at < len(self.messages) and answer.is_at(self.messages[answer.at])
 
     def _last_answer(self) -> Answer | None:
-        """The last answer of the sequence; None if its message is no longer where it was."""
+        """The last answer of the sequence; None if its message is not where and as it was."""
         last = next(reversed(self._answers.values()))
-        here = last.at < len(self.messages) and last.is_at(self.messages[last.at])
-        return last if here else None
+        return last if self._is_here(last) else None
+
+    def _why_gone(self) -> str:
+        """Why the last answer is no longer where it was."""
+        at = next(reversed(self._answers))
+        here = self.messages[at] if at < len(self.messages) else None
+        moved = any(here is answer.message for answer in self._answers.values() if answer.at != at)
+        edited = here is not None and here.role == "assistant" and not moved
+        return "an answer edited" if edited else "messages removed"
 
 
 def _is_power_of_two(number: int) -> bool:

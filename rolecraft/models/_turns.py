@@ -64,6 +64,7 @@ class Answer:
     text: str
     reasoning: str
     calls: Sequence[ToolCall]
+    """As they were read: a copy, since whoever has the message can change them."""
     end: str
     """Text of the end token that was sampled; empty if it was cut off."""
     written: str
@@ -76,8 +77,12 @@ class Answer:
     """The marks of its stand-in."""
 
     def is_at(self, message: Message) -> bool:
-        """Whether `message` is its message; it becomes so when it is asked of first."""
-        if self.message is None and message.role == "assistant" and message.content == self.text:
+        """Whether `message` is its message, as it was; it becomes so when it is asked of first."""
+        calls = (message.metadata or {}).get("tool_calls") or ()
+        same = message.role == "assistant" and message.content == self.text
+        if not same or [*calls] != [*self.calls]:
+            return False
+        if self.message is None:
             self.message = message
         return message is self.message
 

@@ -302,7 +302,7 @@ async def test_a_choice_that_spells_a_control_token_is_sampled_in_ordinary_ones(
 
 async def test_a_tokenizer_without_other_words_for_a_control_token_says_which_it_is() -> None:
     session = tiny_model(WORDS).session("r")
-    with pytest.raises(UsageError, match="'<end>', which is a special token of `tiny`"):
+    with pytest.raises(UsageError, match="'<end>', which is a control token of `tiny`"):
         await talk(session, "a <end> b")
 
 
