@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tool_call_texts import FORMATS, in_pieces
+from tool_call_texts import FORMATS, everything, in_pieces
 
 from rolecraft.messages import ToolCall
 from rolecraft.models.tool_calls import ParsedOutput, get_parser
@@ -178,6 +178,24 @@ def test_members_beside_the_arguments_are_told() -> None:
     output = parse("hermes", f"<tool_call>{body}</tool_call>")
     assert output.tool_calls == [ToolCall("run", {"cmd": "a"}, repairs=("arguments twice",))]
     assert ["`note`" in found.why for found in output.diagnostics] == [True]
+
+
+@pytest.mark.parametrize("form", ["hermes", "qwen", "longcat", "llama", "mistral"])
+@pytest.mark.parametrize(
+    "members",
+    ['"w1q": "w2q"', '"arguments": {"w1q": "w2q"}, "w3q": ["w4q"]',
+     '"arguments": {"w1q": "w2q"}, "parameters": {"w3q": "w4q"}', '"id": "w1q", "w2q": {}',
+     '"arguments": {"w1q": "w2q", "w1q": "w3q"}', "'w1q': 'w2q', 'arguments': {'w3q': 1}",
+     '"function": {"arguments": {"w1q": 1}}, "parameters": {"w2q": 2}'],
+)  # fmt: skip
+def test_no_word_of_a_member_is_lost(form: str, members: str) -> None:
+    value = f'{{"name": "f", {members}}}'
+    hull = get_parser(form).render([ToolCall("run", {})])
+    text = hull[: hull.index("{")].replace("run[ARGS]", "") + value + hull[hull.rindex("}") + 1 :]
+    came_out = everything(parse(form, text, None))
+    assert [word for word in ("w1q", "w2q", "w3q", "w4q") if word in text] == [
+        word for word in ("w1q", "w2q", "w3q", "w4q") if word in came_out
+    ]
 
 
 def test_two_calls_of_kimi_never_share_an_id() -> None:
