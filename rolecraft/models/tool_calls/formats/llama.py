@@ -140,7 +140,7 @@ def _names_call(source: Source, text: str) -> bool:
         known = source.tools is not None and source.offered(name)
         return known or _ARGUMENTS.search(text) is not None or _NAMED.fullmatch(text) is not None
     begun = _NAMING.fullmatch(text)
-    return begun is not None and begins_name(begun[1], source.tools)
+    return begun is not None and begins_name(begun[1] or "", source.tools)
 
 
 def _to_end(source: Source, text: str) -> Reading[tuple[str, bool]]:
