@@ -26,6 +26,7 @@ from rolecraft.models.tool_calls import (
     get_parser,
     parser_names,
 )
+from rolecraft.models.tool_calls.output import Piece
 
 NO_REASONING = "none"
 """Names that nothing of an answer is reasoning."""
@@ -112,31 +113,36 @@ class AnswerReader:
         return output
 
     def listener(
-        self,
-        tools: Sequence[Tool],
-        prompt: str,
-        say: Callable[[str], None],
-        think: Callable[[str], None],
+        self, tools: Sequence[Tool], prompt: str, hear: Callable[[Piece], None]
     ) -> Callable[[str], None]:
-        """Takes an answer in pieces, and says what of it is text and what reasoning."""
+        """Takes an answer in pieces of its text, and says what each of them is."""
         reader = self.reader(tools)
         if reader is None:
-            return say
+            return lambda text: hear(ContentPiece(text))
         stream = reader.stream(tools or None, starts_in_reasoning(prompt, reader.grammar.reasoning))
 
-        def feed(piece: str) -> None:
-            for part in stream.feed(piece):
-                if isinstance(part, ContentPiece):
-                    say(part.text)
-                elif isinstance(part, ReasoningPiece):
-                    think(part.text)
-                elif isinstance(part, TakenBack):
-                    say(RESET)
+        def feed(text: str) -> None:
+            for part in stream.feed(text):
+                hear(part)
 
         return feed
 
     def _text(self, token: int) -> str:
         return str(self._tokenizer.convert_ids_to_tokens(token))
+
+
+def by_kind(say: Callable[[str], None], think: Callable[[str], None]) -> Callable[[Piece], None]:
+    """What says text and reasoning to two hearers; text that proves to be reasoning is `RESET`."""
+
+    def hear(part: Piece) -> None:
+        if isinstance(part, ContentPiece):
+            say(part.text)
+        elif isinstance(part, ReasoningPiece):
+            think(part.text)
+        elif isinstance(part, TakenBack):
+            say(RESET)
+
+    return hear
 
 
 def _give_ids(calls: Sequence[ToolCall], first: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -17,14 +17,18 @@ from rolecraft._log import log
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.messages import Message
 from rolecraft.models._choices import Node, choice_tree
+from rolecraft.models._hashing import hash64
 from rolecraft.models._pieces import Pieces, posting, trimming
-from rolecraft.models._reading import AnswerReader
+from rolecraft.models._reading import AnswerReader, by_kind
+from rolecraft.models._token_request import Sampled as Sampled
+from rolecraft.models._token_request import TokenRequest as TokenRequest
 from rolecraft.models._token_session import Extension, TokenSession
-from rolecraft.models._turns import turns_of, written_tools
+from rolecraft.models._turns import Answer, turns_of, written_tools
 from rolecraft.models.base import Completion, FinishReason, Model, Sampling, Session, Tool
 from rolecraft.models.chat_template import CACHED_PROMPTS, ChatTemplate
 from rolecraft.models.reasoning import ReasoningFormat
-from rolecraft.models.tool_calls import ParsedOutput, ToolCallParser
+from rolecraft.models.tool_calls import ContentPiece, ParsedOutput, ToolCallParser
+from rolecraft.models.tool_calls.output import Piece
 from rolecraft.trajectories.events import TokenSpan, Usage
 
 OnRewrite = Literal[
@@ -33,51 +37,6 @@ OnRewrite = Literal[
     "error",  # a `UsageError`
 ]
 """What happens where a chat template rewrites earlier turns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRequest:
-    """One answer to sample. `ids` is all that the model reads."""
-
-    ids: list[int]
-    role: str
-    """Whose call it is. Where roles have adapters, it names the adapter."""
-    key: int
-    """Random stream, 64 bits: the same key, weights and settings give the same answer."""
-    temperature: float
-    """0 takes the likeliest token."""
-    top_p: float
-    max_tokens: int
-    """Of the answer, its end token included. Never more than the context has room for."""
-    stop: tuple[str, ...] = ()
-    """The answer ends once its text contains one of these."""
-    choices: Node | None = None
-    """The answer follows this tree of tokens to one of its leaves; `stop` plays no part then."""
-    listen: Callable[[Sequence[int]], None] | None = None
-    """To be told, in any thread, of all tokens sampled so far, whenever there are more."""
-    report: int | None = None
-    """Fill `Sampled.reported`, with so many of the likeliest ids for each token (0: none)."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Sampled:
-    """The tokens of one answer, and under which distribution they were drawn."""
-
-    ids: list[int]
-    """As sampled; the end token is the last, if one was sampled."""
-    logprobs: list[float]
-    """Natural log-probability of each, after temperature and `support`."""
-    finish: FinishReason
-    """`stop` for an end token, a stop string or a whole choice; `length` for `max_tokens`."""
-    version: int = 0
-    """Policy version that sampled."""
-    adapter: str = ""
-    """Name of the adapter that sampled; empty for the base model."""
-    support: list[list[int] | None] | None = None
-    """For each token, the ids that could have been drawn; None means all."""
-    reported: list[tuple[float, list[tuple[int, float]]]] | None = None
-    """Where `TokenRequest.report` asked for it: for each token its natural log-probability at
-    temperature 1 with nothing cut off, and the likeliest ids with theirs, likeliest first."""
 
 
 class TokenModel(Model):
@@ -180,21 +139,28 @@ class TokenModel(Model):
     ) -> Completion:
         assert isinstance(session, TokenSession)
         if tools:
-            self._check_tools(tools)
+            self.check_tools(tools)
         extension = session.extend(tools)
         request = self._request(session, extension, tools, sampling)
         answer = await self.sample(request)
         if extension.rewrite:
             self._note_rewrite(session, extension)
-        output = self._output(answer, request, extension, tools, session.calls)
-        called = any(not call.incomplete for call in output.tool_calls)
+        if request.choices is not None:
+            output, finish = ParsedOutput(request.choices.spelled(answer.ids)), answer.finish
+        else:
+            output, finish = self.read(
+                answer,
+                tools=tools,
+                prompt=extension.rendered,
+                stop=request.stop,
+                first_call=session.calls,
+            )
         completion = Completion(
-            # As from an API: `read_completion` leaves these lines out as well.
-            text=output.content.lstrip("\n") if output.reasoning else output.content,
+            text=output.content,
             reasoning=output.reasoning,
             tool_calls=output.tool_calls,
             usage=Usage(len(request.ids), len(answer.ids), 0.0),
-            finish_reason="tool_calls" if called and answer.finish == "stop" else answer.finish,
+            finish_reason=finish,
             tokens=TokenSpan(
                 session=session.named(session.restarts + extension.restarts),
                 start=0 if extension.restarts else len(session.tokens),
@@ -212,6 +178,60 @@ class TokenModel(Model):
         session.commit(extension, completion)
         return completion
 
+    def read(
+        self,
+        answer: Sampled,
+        *,
+        tools: Sequence[Tool] = (),
+        prompt: str = "",
+        stop: Sequence[str] = (),
+        first_call: int = 0,
+        plain: bool = False,
+    ) -> tuple[ParsedOutput, FinishReason]:
+        """What an answer to the rendered `prompt` says, and how it ended.
+
+        Calls without an id are numbered from `first_call`. `plain` reads nothing out of the text.
+        """
+        reader = None if plain else self.reader.reader(tools)
+        ids = answer.ids
+        if reader is None and ids and ids[-1] in self.ends:
+            ids = ids[:-1]  # an end token that is no special one would be text
+        text = self.reader.decode(ids, reader)
+        cuts = [at for at in (text.find(end) for end in stop) if at >= 0]
+        if cuts:
+            text = text[: min(cuts)]
+        if reader is None:
+            return ParsedOutput(text), answer.finish
+        output = self.reader.read(text, tools, prompt, first_call=first_call)
+        if output.reasoning:
+            # As from an API: `read_completion` leaves these lines out as well.
+            output = replace(output, content=output.content.lstrip("\n"))
+        called = any(not call.incomplete for call in output.tool_calls)
+        return output, "tool_calls" if called and answer.finish == "stop" else answer.finish
+
+    def listener(
+        self,
+        hear: Callable[[Piece], None],
+        *,
+        tools: Sequence[Tool] = (),
+        prompt: str = "",
+        stop: Sequence[str] = (),
+        plain: bool = False,
+    ) -> Callable[[Sequence[int]], None]:
+        """For `TokenRequest.listen`: tells `hear` the parts of an answer while it is sampled.
+
+        They are what `read`, with the same arguments, finds in the whole; `TakenBack` among them
+        says that all text so far was reasoning. `hear` is called in the thread that samples.
+        """
+        reader = None if plain else self.reader.reader(tools)
+        return Pieces(
+            lambda sampled: self.reader.decode([t for t in sampled if t not in self.ends], reader),
+            (lambda text: hear(ContentPiece(text)))
+            if reader is None
+            else self.reader.listener(tools, prompt, hear),
+            stop=stop,
+        )
+
     def as_sampled(self, sampled: Sequence[int]) -> tuple[str, str]:
         """The text of sampled tokens with all that they say, and that of the end token, if any."""
         end = self._end_text.get(sampled[-1], "") if sampled else ""
@@ -221,15 +241,29 @@ class TokenModel(Model):
         )
         return text, end
 
-    def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        thoughts: Mapping[int, str] | None = None,
+    ) -> str:
         """The conversation as the chat template writes it, up to where the answer begins.
 
         Whatever a message says that spells a special token is marked, so that `encode` reads it as
-        ordinary text and only the template's own special tokens count.
+        ordinary text and only the template's own special tokens count. `thoughts` is the reasoning
+        of answers, by the index of their message.
         """
         mark = self.template.plain.mark
-        turns = turns_of(messages, mark)
+        answers = {
+            at: Answer(at=at, text="", reasoning=thought, calls=(), end="", written="")
+            for at, thought in (thoughts or {}).items()
+        }
+        turns = turns_of(messages, mark, answers)
         return self.template.render(turns, written_tools(tools, mark))
+
+    def key(self, *parts: int | str) -> int:
+        """A random stream for `TokenRequest.key`: the model's seed and whatever names an answer."""
+        return hash64(self.seed, *parts)
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a rendered text: `ChatTemplate.encode`."""
@@ -269,19 +303,14 @@ class TokenModel(Model):
         listen = None
         listened = session.on_delta is not None or session.on_reasoning is not None
         if listened and tree is None:
-            reader = self.reader.reader(tools)
             say, think = trimming(
                 *(
                     posting(session.deliverer(reasoning=thoughts), session.deliver_anew)
                     for thoughts in (False, True)
                 )
             )
-            listen = Pieces(
-                lambda sampled: self.reader.decode(
-                    [t for t in sampled if t not in self.ends], reader
-                ),
-                self.reader.listener(tools, extension.rendered, say, think),
-                stop=sampling.stop,
+            listen = self.listener(
+                by_kind(say, think), tools=tools, prompt=extension.rendered, stop=sampling.stop
             )
         return TokenRequest(
             ids=ids,
@@ -295,24 +324,7 @@ class TokenModel(Model):
             listen=listen,
         )
 
-    def _output(
-        self,
-        answer: Sampled,
-        request: TokenRequest,
-        extension: Extension,
-        tools: Sequence[Tool],
-        first_call: int,
-    ) -> ParsedOutput:
-        if request.choices is not None:
-            return ParsedOutput(request.choices.spelled(answer.ids))
-        reader = self.reader.reader(tools)
-        text = self.reader.decode(answer.ids, reader)
-        cuts = [at for at in (text.find(stop) for stop in request.stop) if at >= 0]
-        if cuts:
-            text = text[: min(cuts)]
-        return self.reader.read(text, tools, extension.rendered, first_call=first_call)
-
-    def _check_tools(self, tools: Sequence[Tool]) -> None:
+    def check_tools(self, tools: Sequence[Tool]) -> None:
         """Raises `UsageError` if the model cannot be told of tools, or of what they returned."""
         form = self.template.form
         if form.shows_tools and form.shows_results:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from rolecraft.serving.refusals import Refusal
 
 if TYPE_CHECKING:
-    from rolecraft.serving.app import Settings, make_app
+    from rolecraft.serving.app import make_app
+    from rolecraft.serving.desk import Settings
     from rolecraft.serving.server import AddressTaken, ModelServer, bound
 
 __all__ = ["AddressTaken", "ModelServer", "Refusal", "Settings", "bound", "make_app"]
@@ -14,7 +15,7 @@ __all__ = ["AddressTaken", "ModelServer", "Refusal", "Settings", "bound", "make_
 _LAZY = {
     "AddressTaken": "server",
     "ModelServer": "server",
-    "Settings": "app",
+    "Settings": "desk",
     "bound": "server",
     "make_app": "app",
 }

@@ -9,14 +9,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from rolecraft.messages import ToolCall
-from rolecraft.models._hashing import hash64
-from rolecraft.models._pieces import Pieces
 from rolecraft.models.base import FinishReason
-from rolecraft.models.reasoning import starts_in_reasoning
 from rolecraft.models.token_model import Sampled, TokenModel, TokenRequest
-from rolecraft.models.tool_calls import CallPiece, ContentPiece, ParsedOutput, ReasoningPiece
+from rolecraft.models.tool_calls import CallPiece, ContentPiece, ReasoningPiece
+from rolecraft.models.tool_calls.output import Piece as Part
 from rolecraft.serving.orders import Order
 
 
@@ -107,7 +106,7 @@ async def _answer(
             ids=list(order.ids),
             role=order.role,
             # The order's seed and nothing else, so that the same request has the same answer.
-            key=hash64(model.seed, order.seed, n),
+            key=model.key(order.seed, n),
             temperature=order.temperature,
             top_p=order.top_p,
             max_tokens=order.max_tokens,
@@ -116,32 +115,33 @@ async def _answer(
             report=order.report,
         )
     )
-    output = _read(model, order, sampled)
-    called = any(not call.incomplete for call in output.tool_calls)
+    output, finish = model.read(sampled, first_call=order.first_call, **_reading(order))
     return Answered(
         order=order,
         text=output.content,
         reasoning=output.reasoning,
         calls=tuple(output.tool_calls),
-        finish="tool_calls" if called and sampled.finish == "stop" else sampled.finish,
+        finish=finish,
         sampled=sampled,
     )
 
 
-def _read(model: TokenModel, order: Order, sampled: Sampled) -> ParsedOutput:
-    reader = model.reader.reader(order.tools) if order.parse else None
-    ids = sampled.ids[:-1] if sampled.ids and sampled.ids[-1] in model.ends else sampled.ids
-    text = model.reader.decode(sampled.ids if reader is not None else ids, reader)
-    cuts = [at for at in (text.find(stop) for stop in order.stop) if at >= 0]
-    if cuts:
-        text = text[: min(cuts)]
-    if reader is None:
-        return ParsedOutput(text)
-    return model.reader.read(text, order.tools, order.prompt, first_call=order.first_call)
+def _reading(order: Order) -> dict[str, Any]:
+    """How the order's answers are read, in pieces and whole."""
+    return {
+        "tools": order.tools,
+        "prompt": order.prompt,
+        "stop": order.stop,
+        "plain": not order.parse,
+    }
 
 
 class _Teller:
-    """Hears the tokens of one answer and tells what they mean, in the thread that samples."""
+    """Hears the parts of one answer and tells them, in the thread that samples.
+
+    What a client has got cannot be taken back. Text that proves to be reasoning has then been told
+    as text; the reasoning is told once more in its own field, and the text after it follows.
+    """
 
     def __init__(
         self, model: TokenModel, order: Order, tell: Callable[[Piece], None], index: int
@@ -151,37 +151,28 @@ class _Teller:
         self._said: list[str] = []
         self._thought: list[str] = []
         self._calls = 0
-        reader = model.reader.reader(order.tools) if order.parse else None
-        self._stream = None
-        if reader is not None:
-            inside = starts_in_reasoning(order.prompt, reader.grammar.reasoning)
-            self._stream = reader.stream(order.tools or None, inside)
-        self._pieces = Pieces(
-            lambda sampled: model.reader.decode(
-                [token for token in sampled if token not in model.ends], reader
-            ),
-            self._hear,
-            stop=order.stop,
-        )
+        self._listen = model.listener(self._hear, **_reading(order))
 
     def __call__(self, sampled: Sequence[int]) -> None:
-        self._pieces(sampled)
+        self._listen(sampled)
 
-    def _hear(self, text: str) -> None:
-        if self._stream is None:
-            self._say(text=text)
-            return
-        for part in self._stream.feed(text):
-            if isinstance(part, ContentPiece):
-                self._say(text=part.text)
-            elif isinstance(part, ReasoningPiece):
-                self._say(reasoning=part.text)
-            elif isinstance(part, CallPiece) and not part.call.incomplete:
+    def _hear(self, part: Part) -> None:
+        if isinstance(part, ContentPiece):
+            begins = self._thought and not self._said
+            self._say(text=part.text.lstrip("\n") if begins else part.text)
+        elif isinstance(part, ReasoningPiece):
+            self._say(reasoning=part.text)
+        elif isinstance(part, CallPiece):
+            if not part.call.incomplete:
                 self._call(part.call)
+        else:
+            self._said = []
 
     def _say(self, *, text: str = "", reasoning: str = "") -> None:
-        self._said.append(text)
-        self._thought.append(reasoning)
+        if text:
+            self._said.append(text)
+        if reasoning:
+            self._thought.append(reasoning)
         if text or reasoning:
             self._tell(Piece(self._index, text=text, reasoning=reasoning))
 

@@ -7,6 +7,7 @@ is ignored, or is refused with its name. None is silently without effect.
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -17,6 +18,12 @@ from rolecraft.serving.refusals import Refusal
 MOST_CHOICES = 64
 MOST_STOPS = 16
 MOST_TOP_LOGPROBS = 20
+MOST_PROMPTS = 2048
+MOST_MESSAGES = 10_000
+MOST_PARTS = 20_000
+"""Parts of messages and calls in them, over all messages; also the tools of a request."""
+MOST_TOKENS = 2**22
+"""Of a prompt in tokens; the model's context is mostly less."""
 
 # Fields that cannot change an answer: labels, bookkeeping, hints to a cache.
 _HARMLESS = frozenset(
@@ -51,6 +58,10 @@ _INSTEAD = {
     "response_format": "Ask for the format in the prompt, and check the answer.",
 }
 
+# Never writes out what is large.
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 100
+
 Fields = TypeVar("Fields", bound="_Body")
 Text = Annotated[str, Field(strict=True)]
 Whole = Annotated[int, Field(strict=True)]
@@ -59,6 +70,7 @@ Flag = Annotated[bool, Field(strict=True)]
 # Numbers: JSON has one kind, so 1 is a temperature too.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Stop = Annotated[str, Field(strict=True, min_length=1)]
+Tokens = Annotated[list[Token], Field(fail_fast=True, max_length=MOST_TOKENS)]
 
 
 class _Part(BaseModel):
@@ -68,6 +80,9 @@ class _Part(BaseModel):
 class TextPart(_Part):
     type: Text
     text: Text | None = None
+
+
+Parts = Annotated[list[TextPart], Field(fail_fast=True, max_length=MOST_PARTS)]
 
 
 class FunctionCall(_Part):
@@ -83,9 +98,11 @@ class Call(_Part):
 
 class ChatMessage(_Part):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Text | list[TextPart] | None = None
+    content: (
+        Text | Annotated[list[TextPart], Field(fail_fast=True, max_length=MOST_PARTS)] | None
+    ) = None
     reasoning_content: Text | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: Annotated[list[Call], Field(fail_fast=True, max_length=MOST_PARTS)] | None = None
     tool_call_id: Text | None = None
 
 
@@ -141,8 +158,10 @@ class ChatBody(_Body):
 
     path = "/v1/chat/completions"
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
-    tools: list[OfferedTool] | None = None
+    messages: Annotated[
+        list[ChatMessage], Field(fail_fast=True, min_length=1, max_length=MOST_MESSAGES)
+    ]
+    tools: Annotated[list[OfferedTool], Field(fail_fast=True, max_length=MOST_PARTS)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
     max_completion_tokens: Annotated[Whole, Field(ge=1)] | None = None
     logprobs: Flag | None = None
@@ -154,7 +173,12 @@ class CompletionBody(_Body):
 
     path = "/v1/completions"
 
-    prompt: Text | list[Text] | list[Token] | list[list[Token]]
+    prompt: (
+        Text
+        | Annotated[list[Text], Field(fail_fast=True, max_length=MOST_PROMPTS)]
+        | Tokens
+        | Annotated[list[Tokens], Field(fail_fast=True, max_length=MOST_PROMPTS)]
+    )
     logprobs: Annotated[Whole, Field(ge=0, le=MOST_TOP_LOGPROBS)] | None = None
 
 
@@ -179,14 +203,18 @@ class UnloadAdapterBody(BaseModel):
 AnyBody = TypeVar("AnyBody", bound=BaseModel)
 
 
-def read_body(kind: type[AnyBody], data: bytes) -> AnyBody:
-    """The fields of a request. Raises `Refusal` for whatever is wrong with them."""
+def read_body(kind: type[AnyBody], data: bytes | bytearray) -> AnyBody:
+    """The fields of a request. Raises `Refusal` for the first thing that is wrong with them.
+
+    Takes its time for a large body: to be called in a thread.
+    """
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise Refusal(f"The body is no JSON: {error}.", code="invalid_json") from None
     if not isinstance(record, dict):
         raise Refusal(f"The body is to be a JSON object, got {_short(record)}.")
+    _check_parts(record)
     try:
         body = kind.model_validate(record)
     except ValidationError as error:
@@ -196,6 +224,24 @@ def read_body(kind: type[AnyBody], data: bytes) -> AnyBody:
     if isinstance(body, _Body):
         _check_rest(body.model_extra or {})
     return body
+
+
+def _check_parts(record: Mapping[str, Any]) -> None:
+    """Refuse what would take long to check: pydantic lets no other thread run meanwhile."""
+    messages = record.get("messages")
+    if not isinstance(messages, list) or len(messages) > MOST_MESSAGES:
+        return  # said by its field
+    lists = (
+        message.get(field)
+        for message in messages
+        if isinstance(message, dict)
+        for field in ("content", "tool_calls")
+    )
+    if sum(len(each) for each in lists if isinstance(each, list)) > MOST_PARTS:
+        raise Refusal(
+            f"`messages` has more than {MOST_PARTS} parts and calls. Send fewer, longer ones.",
+            param="messages",
+        )
 
 
 def _check_rest(rest: Mapping[str, Any]) -> None:
@@ -221,6 +267,8 @@ def _refusal(error: ValidationError, record: Mapping[str, Any]) -> Refusal:
     """The first thing that is wrong, with its path as OpenAI writes it: `messages.0.role`."""
     # Of a union pydantic says what is wrong with each member: the one that got furthest is meant.
     first = error.errors(include_url=False, include_context=False)
+    if too_long := [found for found in first if found["type"] == "too_long"]:
+        first = too_long
     where = {_at(found["loc"], record) for found in first}
     param = max(where, key=lambda path: (path.count("."), path)) if len(where) > 1 else where.pop()
     found = next(item for item in first if _at(item["loc"], record) == param)
@@ -253,5 +301,8 @@ def _is_member(step: str) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    if isinstance(value, (list, dict)) and len(value) > 8:
+        kind, what = ("an array", "values") if isinstance(value, list) else ("an object", "members")
+        return f"{kind} of {len(value)} {what}"
+    text = _REPR.repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"

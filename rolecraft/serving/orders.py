@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rolecraft.errors import UsageError
 from rolecraft.messages import Message, ToolCall
-from rolecraft.models._turns import Answer, turns_of, written_tools
 from rolecraft.models.base import Tool
 from rolecraft.models.token_model import TokenModel
 from rolecraft.serving.fields import Call, ChatBody, ChatMessage, CompletionBody
@@ -45,54 +45,77 @@ class Order:
     report: int | None = None
 
 
-def chat_order(model: TokenModel, body: ChatBody, role: str, *, max_tokens: int) -> Order:
-    """The order of a chat. Raises `Refusal`, or `UsageError` if the template refuses it."""
+def longest_token(model: TokenModel) -> int:
+    """Characters of the longest token: no text is longer than its tokens times this.
+
+    Of tokenizers that make one token of what they do not know, or leave spaces out, that is not
+    quite so; but no context full of such text was meant.
+    """
+    return max(map(len, model.tokenizer.get_vocab()), default=1)
+
+
+def chat_order(
+    model: TokenModel, body: ChatBody, role: str, *, max_tokens: int, longest: int
+) -> Order:
+    """The order of a chat. Raises `Refusal`. `longest` is that of `longest_token`."""
     if body.top_logprobs is not None and not body.logprobs:
         raise Refusal("`top_logprobs` wants `logprobs: true`.", param="top_logprobs")
     tools = _tools(body)
     messages = [_message(message, at) for at, message in enumerate(body.messages)]
-    mark = model.template.plain.mark
     thoughts = {
-        at: Answer(
-            at=at, text="", reasoning=message.reasoning_content, calls=(), end="", written=""
-        )
+        at: message.reasoning_content
         for at, message in enumerate(body.messages)
         if message.role == "assistant" and message.reasoning_content
     }
-    if tools:
-        model._check_tools(tools)
-    turns = turns_of(messages, mark, thoughts)
-    prompt = model.template.render(turns, written_tools(tools, mark))
-    longest = body.max_completion_tokens or body.max_tokens or max_tokens
-    ids = model.encode(prompt)
+    _check_length(model, sum(len(message.content) for message in messages), "messages", longest)
+    try:
+        if tools:
+            model.check_tools(tools)
+            model.reader.reader(tools)
+        prompt = model.render(messages, tools, thoughts)
+        ids = model.encode(prompt)
+    except UsageError as error:  # what this model's template and tokenizer cannot write
+        raise Refusal(str(error), param="tools" if tools else "messages") from error
+    wanted = body.max_completion_tokens or body.max_tokens or max_tokens
     return Order(
         ids=ids,
         prompt=prompt,
         role=role,
         tools=tools,
         first_call=sum(len(message.tool_calls or ()) for message in body.messages),
-        max_tokens=_room(model, ids, longest, "messages"),
+        max_tokens=_room(model, ids, wanted, "messages"),
         report=(body.top_logprobs or 0) if body.logprobs else None,
         **_sampling(body),
     )
 
 
-def completion_orders(model: TokenModel, body: CompletionBody, role: str) -> list[Order]:
-    """An order for each prompt of a plain completion."""
-    prompts: Sequence[Any] = body.prompt if isinstance(body.prompt, list) else [body.prompt]
+def prompts_of(body: CompletionBody) -> list[str] | list[list[int]]:
+    """The prompts of a plain completion. Raises `Refusal` if one is empty."""
+    prompts: Any = body.prompt if isinstance(body.prompt, list) else [body.prompt]
     if prompts and isinstance(prompts[0], int):
         prompts = [prompts]
     if not prompts or not all(prompts):
         raise Refusal("`prompt` is empty: there is nothing to go on with.", param="prompt")
+    checked: list[str] | list[list[int]] = prompts
+    return checked
+
+
+def completion_orders(
+    model: TokenModel, body: CompletionBody, role: str, *, longest: int
+) -> list[Order]:
+    """An order for each prompt of a plain completion."""
+    prompts = prompts_of(body)
     size = len(model.tokenizer)
     orders = []
     for prompt in prompts:
         if isinstance(prompt, str):
+            _check_length(model, len(prompt), "prompt", longest)
             # Unlike in a chat, special tokens in the text mean what they mean: whoever writes a
             # whole prompt writes its control tokens too.
             ids = _encoded(model, prompt)
         else:
-            ids = list(prompt)
+            ids = prompt
+            _room(model, ids, 1, "prompt")
             if bad := [token for token in ids if token >= size]:
                 raise Refusal(
                     f"`prompt` has the token id {bad[0]}; this model has {size} tokens, from 0.",
@@ -135,6 +158,17 @@ def _room(model: TokenModel, ids: Sequence[int], wanted: int, param: str) -> int
             code="context_length_exceeded",
         )
     return min(wanted, context - len(ids))
+
+
+def _check_length(model: TokenModel, characters: int, param: str, longest: int) -> None:
+    """Refuse a text that is too long whatever its tokens are, before it is tokenised."""
+    if model.context is not None and characters > model.context * longest:
+        raise Refusal(
+            f"This model's maximum context length is {model.context} tokens, of {longest} "
+            f"characters at most. However, your {param} has {characters} characters. Shorten it.",
+            param=param,
+            code="context_length_exceeded",
+        )
 
 
 def _encoded(model: TokenModel, prompt: str) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from rolecraft.errors import ModelError, RolecraftError, UnknownName, UsageError
+from rolecraft.errors import ModelError, ModelUnavailable, RolecraftError
 
 Kind = Literal[
     "invalid_request_error",
@@ -25,12 +25,17 @@ KINDS: dict[int, Kind] = {
     403: "permission_error",  # a key is there and does not allow it
     404: "not_found_error",  # no such path, model or adapter
     405: "invalid_request_error",  # another method
+    408: "invalid_request_error",  # the body did not come in time
     413: "invalid_request_error",  # the body is larger than the server reads
     415: "invalid_request_error",  # the body is not declared as JSON
     500: "server_error",  # the engine failed on this request
-    503: "overloaded_error",  # as many requests are under way as the server admits
+    503: "overloaded_error",  # as much is under way as the server admits, or the engine is away
 }
 """The statuses that the server answers with, and OpenAI's `type` for each."""
+
+
+RETRY_AFTER = 5
+"""Seconds after which to ask again while an engine is away: it starts anew at the next call."""
 
 
 class Refusal(RolecraftError):
@@ -73,15 +78,13 @@ class Refusal(RolecraftError):
 def refusal_of(error: BaseException) -> Refusal:
     """What to answer when `error` was raised while a request was served.
 
-    A `UsageError` is about what was asked. Everything else is a failure on this side, of which
-    only what Rolecraft itself says is told.
+    What is wrong with a request is a `Refusal` by then. Everything else is a failure on this side,
+    of which only what Rolecraft itself says is told; an engine that is away may come back.
     """
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, UnknownName):
-        return Refusal(str(error), status=404, code="not_found")
-    if isinstance(error, UsageError):
-        return Refusal(str(error))
+    if isinstance(error, ModelUnavailable):
+        return Refusal(str(error), status=503, code="engine_unavailable", retry_after=RETRY_AFTER)
     if isinstance(error, ModelError):
         return Refusal(str(error), status=500, code="engine_failed")
     return Refusal("The server failed on this request; its log says how.", status=500)

@@ -14,7 +14,8 @@ import uvicorn
 
 from rolecraft.errors import RolecraftError, UsageError
 from rolecraft.models.token_model import TokenModel
-from rolecraft.serving.app import Settings, make_app
+from rolecraft.serving.app import make_app
+from rolecraft.serving.desk import Settings
 from rolecraft.serving.keys import LOOPBACK
 
 
