@@ -42,6 +42,8 @@ def api_error(model: LiteLLMModel, failure: Failure, attempts: int) -> ModelErro
         )
     elif failure.kind == "timeout":
         text += f" Each attempt had `timeout={model.timeout:g}` seconds."
+    elif failure.kind == "connection" and model.base_url is not None:
+        text += f" Is it running? Check `base_url={model.base_url!r}`."
     else:
         text += " Try again later, or allow more with `LiteLLMModel(retries=...)`."
     return kind(text, model=model.name, attempts=attempts, status=failure.status)

@@ -29,8 +29,13 @@ class Phases(Model):
     """
 
     def __init__(self, *, api: Model | str, local: Model | str, phase: Phase = "api") -> None:
-        for spec in (api, local):
+        for name, spec in (("api", api), ("local", local)):
             check_model(spec)
+            if spec is None:
+                raise UsageError(
+                    f"`{name}` is None: `Phases` wants both models, since each takes the other's "
+                    f"place. One model goes wherever a model goes as it is."
+                )
         self._specs: dict[str, Model | str] = {"api": api, "local": local}
         self._made: dict[str, Model] = {}
         self.phase = phase

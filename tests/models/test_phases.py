@@ -50,6 +50,13 @@ def test_what_is_no_model_is_refused_at_once() -> None:
         Phases(api=3, local="transformers:x")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("missing", ["api", "local"])
+def test_a_phase_without_a_model_is_refused_at_once(missing: str) -> None:
+    given = {"api": "openai/x", "local": "transformers:x", missing: None}
+    with pytest.raises(UsageError, match=f"`{missing}` is None: `Phases` wants both"):
+        Phases(**given)
+
+
 async def test_a_team_is_given_both_and_plays_with_the_one() -> None:
     class Answer(Action):
         async def run(self, history: list[Message]) -> str:
