@@ -20,6 +20,7 @@ from rolecraft.models._choices import Node, choice_tree
 from rolecraft.models._hashing import hash64
 from rolecraft.models._pieces import Pieces, posting, trimming
 from rolecraft.models._reading import AnswerReader, by_kind
+from rolecraft.models._stops import Stops
 from rolecraft.models._token_request import Sampled as Sampled
 from rolecraft.models._token_request import TokenRequest as TokenRequest
 from rolecraft.models._token_session import Extension, TokenSession
@@ -196,10 +197,10 @@ class TokenModel(Model):
         ids = answer.ids
         if reader is None and ids and ids[-1] in self.ends:
             ids = ids[:-1]  # an end token that is no special one would be text
-        text = self.reader.decode(ids, reader)
-        cuts = [at for at in (text.find(end) for end in stop) if at >= 0]
-        if cuts:
-            text = text[: min(cuts)]
+        rest = ""
+        if stop and (before := Stops(stop, self.spelled).before(ids)).stopped:
+            ids, rest = ids[: before.whole], before.rest
+        text = self.reader.decode(ids, reader) + rest
         if reader is None:
             return ParsedOutput(text), answer.finish
         output = self.reader.read(text, tools, prompt, first_call=first_call)
@@ -230,6 +231,7 @@ class TokenModel(Model):
             if reader is None
             else self.reader.listener(tools, prompt, hear),
             stop=stop,
+            spelled=self.spelled,
         )
 
     def as_sampled(self, sampled: Sequence[int]) -> tuple[str, str]:
@@ -341,17 +343,16 @@ class TokenModel(Model):
 
         To be asked after each token: it looks at the last ones only.
         """
-        if not stop:
-            return None
-        # A character takes at most four tokens (one per byte), so this window holds a whole stop
-        # string whose last token has just come.
-        window = 4 * max(map(len, stop)) + 4
+        return Stops(stop, self.spelled).found if stop else None
 
-        def is_stopped(sampled: Sequence[int]) -> bool:
-            text = self.decode(sampled[-window:])
-            return any(end in text for end in stop)
-
-        return is_stopped
+    def spelled(self, sampled: Sequence[int]) -> str:
+        """The text in which stop strings are looked for: see `_stops`."""
+        text: str = self.tokenizer.decode(
+            [token for token in sampled if token not in self.ends],
+            skip_special_tokens=False,
+            clean_up_tokenization_spaces=False,
+        )
+        return text
 
     def _tree_uncached(self, choices: tuple[str, ...]) -> Node:
         spelled = [self.encode(self.template.plain.mark(choice)) for choice in choices]
