@@ -256,12 +256,13 @@ def format_of(model: str = "", template: str = "") -> ReasoningFormat | None:
     return best if _marks(best, template) > (0, 0) else None
 
 
-def starts_in_reasoning(prompt: str, form: ReasoningFormat) -> bool:
-    """Whether what a model writes after `prompt` begins in reasoning.
+def starts_in_reasoning(prompt: str, form: ReasoningFormat | str) -> bool:
+    """Whether what a model writes after `prompt` begins in reasoning of a format, or of its name.
 
     That is what the rendered prompt says, whatever switched thinking on or off: it ends with an
-    open marker, white space aside.
+    open marker, white space aside. Raises `UnknownName` for the name of no format.
     """
+    form = get_format(form) if isinstance(form, str) else form
     end = prompt[-200:].rstrip()
     return end.endswith(tuple(marker.rstrip() for marker in form.opens))
 

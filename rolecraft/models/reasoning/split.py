@@ -40,14 +40,14 @@ class Split:
 
 
 def split_reasoning(
-    text: str,
+    text: str | None,
     format: ReasoningFormat | str | None = None,  # noqa: A002
     *,
     model: str = "",
     template: str = "",
     starts_in_reasoning: bool | None = None,
 ) -> Split:
-    """Take the reasoning out of `text`.
+    """Take the reasoning out of `text`; None, an API's answer without text, is an empty one.
 
     `format` is a format, its name, `"auto"` or `"json"`. Without one it is that of the `model`, by
     its name or its chat template, and else `"auto"`: the format whose open marker the text begins
@@ -61,7 +61,7 @@ def split_reasoning(
     stream = ReasoningStream(
         format, model=model, template=template, starts_in_reasoning=starts_in_reasoning
     )
-    stream.feed(text)
+    stream.feed(text or "")
     return stream.finish()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 from rolecraft.errors import UsageError
 from rolecraft.messages import ToolCall
@@ -14,7 +14,15 @@ from rolecraft.models.tool_calls.output import ParsedOutput, Piece
 from rolecraft.models.tool_calls.schema_check import KNOWN, check_schema
 from rolecraft.models.tool_calls.source import Source
 
-Tools = Sequence[Tool | Mapping[str, Any]]
+
+class HasSpec(Protocol):
+    """What can say how a model sees it, such as a function with `@tool`."""
+
+    @property
+    def spec(self) -> Tool: ...
+
+
+Tools = Sequence[Tool | HasSpec | Mapping[str, Any]]
 """Tools as Rolecraft has them, or as OpenAI's API wants them: `{"type": "function", ...}`."""
 UnknownTools = Literal["diagnose", "call"]
 """What a call of a tool that was not offered is: a diagnostic, or a call like any other."""
@@ -41,9 +49,10 @@ class ToolCallParser:
         return self.grammar.name
 
     def parse(
-        self, text: str, tools: Tools | None = None, starts_in_reasoning: bool | None = False
+        self, text: str | None, tools: Tools | None = None, starts_in_reasoning: bool | None = False
     ) -> ParsedOutput:
-        """Take a whole answer apart. Never raises for any `text`.
+        """Take a whole answer apart. Never raises for any `text`; None, as OpenAI's API has it
+        beside calls, is an empty one.
 
         `tools` are those that were offered: values are typed by their schemas, and a call of
         another tool is not among the calls but in a diagnostic, unless `unknown_tools` is "call".
@@ -52,6 +61,7 @@ class ToolCallParser:
         """
         grammar = self.grammar
         schemas = _schemas(tools)
+        text = text or ""
         if not starts_in_reasoning and grammar.begin is None and not grammar.marks.find(text):
             return ParsedOutput("" if text.isspace() else text)
         source = Source(schemas, repair=self.repair, unknown=self.unknown_tools == "call")
@@ -129,10 +139,13 @@ class ToolCallStream:
 def _schemas(tools: Tools | None) -> dict[str, Any] | None:
     if tools is None:
         return None
+    if isinstance(tools, (Mapping, str)) or not isinstance(tools, Iterable):
+        raise UsageError(f"`tools` is a list of tools, even of one; got {tools!r}. Write [tool].")
     schemas: dict[str, Any] = {}
     for tool in tools:
         name: Any
         schema: Any
+        tool = getattr(tool, "spec", tool)  # a function with `@tool`
         if isinstance(tool, Tool):
             name, schema = tool.name, tool.parameters
         else:
@@ -148,7 +161,8 @@ def _schemas(tools: Tools | None) -> dict[str, Any] | None:
             )
             if not isinstance(name, str):
                 raise UsageError(
-                    f"A tool is a `Tool` or a dict with a `name`, as in OpenAI's API; got {tool!r}."
+                    f"A tool is a `Tool`, a function with `@tool`, or a dict with a `name`, as in "
+                    f"OpenAI's API; got {tool!r}."
                 )
             schema = function.get("parameters") or function.get("input_schema") or _ANY
         if KNOWN.get(id(schema)) is not schema:

@@ -59,13 +59,25 @@ _registered: dict[str, Grammar] = {}
 def register_parser(name: str) -> Callable[[Callable[[], Grammar]], Callable[[], Grammar]]:
     """Register the grammar that the decorated function makes, under `name`.
 
-    The function is called once, here. Raises `UsageError` if the name is taken.
+    The function is called once, here. Raises `UsageError` if the name is taken, or if the function
+    makes no `Grammar`.
     """
+    if not isinstance(name, str) or not name:
+        raise UsageError(f'Write `@register_parser("NAME")`: a name is missing, got {name!r}.')
 
     def register(make: Callable[[], Grammar]) -> Callable[[], Grammar]:
         if name in _registered or (name in _OURS and not make.__module__.startswith(__package__)):
-            raise UsageError(f"A tool-call parser named {name!r} is registered already.")
-        _registered[name] = make()
+            raise UsageError(
+                f"A tool-call parser named {name!r} is registered already: `get_parser({name!r})` "
+                f"gives it. Choose another name for yours."
+            )
+        grammar = make()
+        if not isinstance(grammar, Grammar):
+            raise UsageError(
+                f"`@register_parser({name!r})`: the function has to return a `Grammar`, it "
+                f"returned {grammar!r}."
+            )
+        _registered[name] = grammar
         return make
 
     return register

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecraft.errors import UnknownName, UsageError
-from rolecraft.models.reasoning import FORMATS, ReasoningFormat, ReasoningStream, split_reasoning
+from rolecraft.models.reasoning import (
+    FORMATS,
+    ReasoningFormat,
+    ReasoningStream,
+    split_reasoning,
+    starts_in_reasoning,
+)
 from rolecraft.models.tool_calls import ContentPiece, ReasoningPiece, TakenBack
 
 
@@ -179,6 +185,13 @@ def test_what_turns_out_to_be_reasoning_is_taken_back():
     assert stream.feed("why") == [ContentPiece("why")]
     assert stream.feed("</think>yes") == [TakenBack(), ContentPiece("yes")]
     assert stream.finish().reasoning == "why"
+
+
+def test_no_text_is_an_empty_one_and_names_do_where_formats_do():
+    assert split_reasoning(None) == split_reasoning("")
+    assert starts_in_reasoning("Hm <think>\n", "qwen3")
+    with pytest.raises(UnknownName):
+        starts_in_reasoning("Hm", "qwen33")
 
 
 def test_a_finished_stream_takes_no_more():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rolecraft import tool
 from rolecraft.errors import UnknownName, UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models.tool_calls import get_parser, parser_names, register_parser, registry
@@ -44,8 +45,33 @@ def test_a_format_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = [ToolCall("a", {"x": "<</call>>"}), ToolCall("b", {})]
     assert parser.parse(f"Hm. {parser.render(calls)}").tool_calls == calls
     assert "angle-test" in parser_names()
-    with pytest.raises(UsageError, match="'angle-test' is registered already"):
+    with pytest.raises(UsageError, match=r"'angle-test' is registered already.*another name"):
         register_parser("angle-test")(angle)
+
+
+def test_a_format_that_is_registered_wrongly_says_so_at_once() -> None:
+    with pytest.raises(UsageError, match="has to return a `Grammar`, it returned None"):
+        register_parser("nothing-test")(lambda: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(UsageError, match="name is missing"):
+        register_parser(lambda: get_parser("hermes").grammar)  # type: ignore[arg-type]
+    assert "nothing-test" not in parser_names()
+
+
+def test_tools_may_be_functions_with_a_spec_and_one_dict_is_no_list() -> None:
+    @tool
+    async def look(at: int) -> int:
+        """Look."""
+        return at
+
+    text = "<tool_call>look<arg_key>at</arg_key><arg_value>3</arg_value></tool_call>"
+    output = get_parser("glm47").parse(text, [look])
+    assert output.tool_calls == [ToolCall("look", {"at": 3})]
+    with pytest.raises(UsageError, match="is a list of tools, even of one"):
+        get_parser("hermes").parse("", {"name": "look"})  # type: ignore[arg-type]
+
+
+def test_no_text_is_an_empty_one() -> None:
+    assert get_parser("hermes").parse(None) == get_parser("hermes").parse("")
 
 
 def test_names_of_ours_can_not_be_taken() -> None:
