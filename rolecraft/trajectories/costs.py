@@ -83,7 +83,7 @@ class CostTable:
             for field in fields(CostRow)[2:]:
                 value = getattr(row, field.name)
                 if value is not None:
-                    setattr(total, field.name, (getattr(total, field.name) or 0) + value)
+                    setattr(total, field.name, _sum(getattr(total, field.name) or 0, value))
         return total
 
     @property
@@ -143,7 +143,7 @@ def costs(trajectory: Trajectory) -> CostTable:
             row.reused += 1
             usd = kept.get("usd")
             if isinstance(usd, (int, float)):
-                row.saved_usd = (row.saved_usd or 0.0) + usd
+                row.saved_usd = _sum(row.saved_usd or 0.0, usd)
     return CostTable(tuple(rows.values()))
 
 
@@ -165,7 +165,13 @@ def _add(row: CostRow, spent: Mapping[str, Any]) -> None:
     if spent["usd"] is None:
         row.unpriced += spent["calls"] or something
     elif something or spent["usd"]:
-        row.usd = (row.usd or 0.0) + spent["usd"]
+        row.usd = _sum(row.usd or 0.0, spent["usd"])
+
+
+def _sum(one: float, other: float) -> float:
+    """The sum without the noise of binary fractions: 0.00019, not 0.00018999999999999998."""
+    total = one + other
+    return round(total, 15) if isinstance(total, float) else total
 
 
 def _rows(value: Any) -> list[Mapping[str, Any]]:
