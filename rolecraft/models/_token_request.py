@@ -24,7 +24,8 @@ class TokenRequest:
     max_tokens: int
     """Of the answer, its end token included. Never more than the context has room for."""
     stop: tuple[str, ...] = ()
-    """The answer ends once its text contains one of these."""
+    """The answer ends once its text contains one of these. Special tokens are spelled out in it,
+    so that one can be a stop string; those that end answers are not in it."""
     choices: Node | None = None
     """The answer follows this tree of tokens to one of its leaves; `stop` plays no part then."""
     listen: Callable[[Sequence[int]], None] | None = None
