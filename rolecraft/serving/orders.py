@@ -71,7 +71,7 @@ def chat_order(
     try:
         if tools:
             model.check_tools(tools)
-            model.reader.reader(tools)
+            model.reader.parser.stream(tools)  # their schemas are read here
         prompt = model.render(messages, tools, thoughts)
         ids = model.encode(prompt)
     except UsageError as error:  # what this model's template and tokenizer cannot write

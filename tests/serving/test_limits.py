@@ -168,6 +168,22 @@ async def test_of_many_faults_the_first_is_told(
     assert len(error["message"]) < 300
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_tool_without_a_proper_schema_is_refused_before_anything_is_sampled(
+    load: Callable[..., Any], stream: bool
+) -> None:
+    app = app_of(load)
+    client = Client(app)
+    function = {"name": "f", "parameters": {"type": "nonsense", "properties": [1]}}
+    tools = [{"type": "function", "function": function}]
+    client.send(json.dumps({**HELLO, "tools": tools, "stream": stream}).encode())
+    await client.over
+    assert client.status == 400
+    error = json.loads(client.answers[1]["body"])["error"]
+    assert error["param"] == "tools"
+    assert "no JSON Schema" in error["message"]
+
+
 @pytest.mark.parametrize(
     ("error", "status", "retry"),
     [
