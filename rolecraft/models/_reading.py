@@ -2,20 +2,23 @@
 
 Which reader reads an answer depends on what was asked: with tools on offer, the parser of the
 model's format of calls, which reads reasoning as well; else the reasoning alone, so that a call
-that nobody offered is text. A model of unknown format is not read at all: its text is the answer.
+that nobody offered is text. Where nothing says how a model thinks, it is whatever reasoning the
+answer begins with, as for answers of an API.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from rolecraft.errors import UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models.base import RESET, Tool
 from rolecraft.models.reasoning import ReasoningFormat, format_of, get_format, starts_in_reasoning
-from rolecraft.models.reasoning.split import reader_of
+from rolecraft.models.reasoning.formats import FORMATS
+from rolecraft.models.reasoning.split import AUTO, ReasoningStream, reader_of
 from rolecraft.models.tool_calls import (
     ContentPiece,
     ParsedOutput,
@@ -36,6 +39,34 @@ _NOTHING = ReasoningFormat(
 )
 
 
+class AutoReader:
+    """Reads the reasoning that an answer begins with, in whichever format; calls are content."""
+
+    markers = frozenset(
+        marker.strip() for form in FORMATS.values() for marker in (*form.opens, *form.closes)
+    )
+
+    def parse(
+        self, text: str, tools: Sequence[Tool] | None = None, inside: bool | None = None
+    ) -> ParsedOutput:
+        stream = self.stream(tools, inside)
+        stream.feed(text)
+        split = stream.finish()
+        return (
+            ParsedOutput(split.content, split.reasoning) if split.reasoning else ParsedOutput(text)
+        )
+
+    def stream(
+        self, tools: Sequence[Tool] | None = None, inside: bool | None = None
+    ) -> ReasoningStream:
+        return ReasoningStream(AUTO, starts_in_reasoning=inside or None)
+
+
+Reader = ToolCallParser | AutoReader
+"""What takes an answer apart."""
+_AUTO = AutoReader()
+
+
 class AnswerReader:
     """Reads the answers of one model. `parser` and `reasoning` as in `TokenModel`."""
 
@@ -54,7 +85,9 @@ class AnswerReader:
         self._name = name
         self._template = template
         self._form = _form_of(reasoning, name, template)
-        self._plain = None if self._form in (None, _NOTHING) else reader_of(self._form)
+        self._plain: Reader | None = _AUTO
+        if self._form is not None:
+            self._plain = None if self._form == _NOTHING else reader_of(self._form)
         if isinstance(parser, str):
             parser = get_parser(parser)
         self._parser = parser and self._as_ours(parser)
@@ -79,16 +112,18 @@ class AnswerReader:
             grammar = replace(grammar, reasoning=self._form)
         return ToolCallParser(grammar, repair=parser.repair, unknown_tools="call")
 
-    def reader(self, tools: Sequence[Tool]) -> ToolCallParser | None:
+    def reader(self, tools: Sequence[Tool]) -> Reader | None:
         return self.parser if tools else self._plain
 
-    def decode(self, ids: Sequence[int], reader: ToolCallParser | None = None) -> str:
+    def decode(self, ids: Sequence[int], reader: Reader | None = None) -> str:
         """The text of sampled tokens.
 
         Special tokens are left out; for a `reader`, which needs those of its format, only the
         tokens around a conversation are.
         """
-        if reader is not None:
+        if isinstance(reader, AutoReader):
+            ids = [token for token in ids if token not in self._controls]
+        elif reader is not None:
             kinds = reader.grammar.kinds
             ids = [
                 token
@@ -107,7 +142,7 @@ class AnswerReader:
         reader = self.reader(tools)
         if reader is None:
             return ParsedOutput(text)
-        inside = starts_in_reasoning(prompt, reader.grammar.reasoning)
+        inside = starts_in_reasoning(prompt, _form_read(reader))
         output = reader.parse(text, tools or None, inside)
         _give_ids(output.tool_calls, first_call)
         return output
@@ -119,13 +154,22 @@ class AnswerReader:
         reader = self.reader(tools)
         if reader is None:
             return lambda text: hear(ContentPiece(text))
-        stream = reader.stream(tools or None, starts_in_reasoning(prompt, reader.grammar.reasoning))
+        stream = reader.stream(tools or None, starts_in_reasoning(prompt, _form_read(reader)))
 
         def feed(text: str) -> None:
             for part in stream.feed(text):
                 hear(part)
 
         return feed
+
+    @cached_property
+    def _controls(self) -> frozenset[int]:
+        """The special tokens that are no markers of reasoning, and all that end an answer."""
+        added = self._tokenizer.added_tokens_decoder.items()
+        special = {token for token, content in added if content.special}
+        special.update(self._tokenizer.all_special_ids, self._outer)
+        markers = AutoReader.markers
+        return self._ends | {token for token in special if self._text(token) not in markers}
 
     def _text(self, token: int) -> str:
         return str(self._tokenizer.convert_ids_to_tokens(token))
@@ -154,11 +198,18 @@ def _give_ids(calls: Sequence[ToolCall], first: int) -> None:
 def _form_of(
     reasoning: ReasoningFormat | str | None, name: str, template: str
 ) -> ReasoningFormat | None:
+    """The format of the model's reasoning; None for whatever an answer begins with."""
     if reasoning == NO_REASONING:
         return _NOTHING
+    if reasoning == AUTO:
+        return None
     if reasoning is None:
         return format_of(name, template)
     return get_format(reasoning) if isinstance(reasoning, str) else reasoning
+
+
+def _form_read(reader: Reader) -> ReasoningFormat | str:
+    return "think" if isinstance(reader, AutoReader) else reader.grammar.reasoning
 
 
 def _guessed(name: str, template: str) -> ToolCallParser:

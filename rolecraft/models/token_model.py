@@ -50,7 +50,8 @@ class TokenModel(Model):
     `{"enable_thinking": False}`.
 
     `parser` reads calls of tools (a name, see `rolecraft.models.tool_calls`), `reasoning` what the
-    model thinks (a name, see `rolecraft.models.reasoning`; "none": nothing is). Left None, both are
+    model thinks (a name, see `rolecraft.models.reasoning`; "auto": whatever an answer begins with,
+    which it is where nothing else is known; "none": nothing is). Left None, both are
     chosen by the model's name and its chat template. `on_rewrite` says what happens where the
     template rewrites earlier turns: see docs/token-exact.md.
 
