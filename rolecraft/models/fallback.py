@@ -24,8 +24,10 @@ Number = TypeVar("Number", int, float)
 class _Member:
     """One of the models, and when it may be asked again."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, called: str) -> None:
         self.model = model
+        self.called = called
+        """Its name in the record; with its address, where another one has the same name."""
         self.down_until: float | None = None
         """None while it answers."""
         self.on_trial = False
@@ -70,11 +72,12 @@ class FallbackModel(Model):
                     f"conversation, which is of exact tokens or with a person. `FallbackModel` is "
                     f"for models behind an API."
                 )
-        self.name = " | ".join(model.name for model in made)
+        called = _called(made)
+        self.name = " | ".join(called)
         self.cool_down = cool_down
         self.real = any(model.real for model in made)
         self.estimates_hold = all(model.estimates_hold for model in made)
-        self._members = [_Member(model) for model in made]
+        self._members = [_Member(model, name) for model, name in zip(made, called, strict=True)]
         self._clock = clock
 
     @property
@@ -116,7 +119,7 @@ class FallbackModel(Model):
         error: ModelError | None = None
         for member in self._in_turn():
             if error is not None:
-                log.warning("{} Asking {!r} instead.", error, member.model.name)
+                log.warning("{} Asking {!r} instead.", error, member.called)
                 session.deliver_anew()
                 if error.usage is not None:
                     await session.renew()
@@ -124,11 +127,12 @@ class FallbackModel(Model):
                 answer = await self._ask(member, session, tools, sampling)
             except (ModelUnavailable, BadModelResponse) as failed:
                 error = failed
-                passed.append(_row(member.model, failed))
+                passed.append(_row(member.called, failed))
                 if failed.usage is not None:
                     wasted = wasted + replace(failed.usage, calls=0)
                 continue
-            answer.model = answer.model or member.model.name
+            if answer.model in ("", member.model.name):
+                answer.model = member.called
             answer.passed_over = [*passed, *answer.passed_over]
             if wasted != Usage(calls=0, usd=0.0):
                 answer.own_usage = answer.own_usage or answer.usage
@@ -192,9 +196,19 @@ def _made(spec: Model | str, retries: int | None) -> Model:
     return resolve_model(spec)
 
 
-def _row(model: Model, error: ModelError) -> dict[str, Any]:
+def _called(models: Sequence[Model]) -> list[str]:
+    """The names of `models`, with the address of each that shares its name with another."""
+    names = [model.name for model in models]
+    addresses = [getattr(model, "base_url", None) for model in models]
+    return [
+        f"{name} at {address}" if address and names.count(name) > 1 else name
+        for name, address in zip(names, addresses, strict=True)
+    ]
+
+
+def _row(called: str, error: ModelError) -> dict[str, Any]:
     """A model that was passed over, for the record."""
-    row: dict[str, Any] = {"model": model.name, "error": str(error)}
+    row: dict[str, Any] = {"model": called, "error": str(error)}
     if error.attempts:
         row["attempts"] = error.attempts
     if error.usage is not None:

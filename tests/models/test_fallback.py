@@ -207,3 +207,14 @@ async def test_over_http_a_server_without_money_is_passed_over(server, make_mode
     answer = await ask(model)
     assert (answer.text, answer.model) == ("hello", "openai/other")
     assert [request["model"] for request in server.requests] == ["some-model", "other"]
+
+
+async def test_two_servers_with_one_model_name_have_a_row_each(server, make_model):
+    server.answers(server.error(429, "no money", "insufficient_quota"), server.chat())
+    urls = [make_model().base_url, make_model().base_url.replace("127.0.0.1", "localhost")]
+    model = FallbackModel([make_model(base_url=url, prices=(1.0, 1.0)) for url in urls])
+    names = [f"{make_model().name} at {url}" for url in urls]
+    answer = await ask(model)
+    assert [row["model"] for row in answer.passed_over] == names[:1]
+    assert answer.model == names[1]
+    assert model.name == " | ".join(names)
