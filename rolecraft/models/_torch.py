@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from rolecraft.errors import MissingExtra
 
 try:
@@ -13,4 +17,18 @@ try:
 except ImportError as error:
     raise MissingExtra("transformers", "local", "Running a model in this process") from error
 
-__all__ = ["torch", "transformers"]
+__all__ = ["no_progress_bars", "torch", "transformers"]
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Without the bars that transformers draws on stderr; afterwards it does as it did before."""
+    logging: Any = transformers.utils.logging
+    if not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import MissingExtra, ModelError, UsageError
+from rolecraft.models._model_folder import check_folder
 
 COLDEST = 0.01
 """vLLM samples at this temperature where a lower one (but not 0) is asked for."""
@@ -116,17 +117,16 @@ class Base:
 
 def load_base(path: str) -> Base:
     """Load the tokenizer and the settings of a model. Raises `ModelError` if there is none."""
+    check_folder(path)
     from rolecraft.models._torch import transformers
 
-    folder = Path(path)
-    if not folder.is_dir() and (folder.is_absolute() or path.startswith(".")):
-        raise ModelError(f"There is no model folder `{path}`. Check the path.")
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path)
         config = transformers.AutoConfig.from_pretrained(path).get_text_config()
     except Exception as error:  # each of the libraries underneath has errors of its own
         raise ModelError(
-            f"`{path}` holds no model and tokenizer that vLLM could serve: {error}. Check the "
+            f"`{path}` holds no model and tokenizer that vLLM could serve: "
+            f"{str(error).rstrip('. ')}. Check the "
             f"path; files that are cut off or damaged must be fetched or saved again."
         ) from error
     try:

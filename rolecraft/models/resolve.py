@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rolecraft.errors import UsageError
+from rolecraft.models._model_folder import check_folder
 from rolecraft.models.base import Model
 
 HUMAN = "human"
@@ -57,6 +58,7 @@ def resolve_model(spec: Model | str) -> Model:
 
             return HumanModel()
         if spec.startswith(_LOCAL) and spec != _LOCAL:
+            check_folder(spec.removeprefix(_LOCAL))  # before torch is imported, which takes seconds
             from rolecraft.models.transformers_model import TransformersModel
 
             return TransformersModel.load(spec.removeprefix(_LOCAL))

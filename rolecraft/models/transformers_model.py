@@ -15,7 +15,8 @@ from rolecraft.errors import ModelError, UsageError
 from rolecraft.models._batching import Batcher
 from rolecraft.models._decoding import Flight, Row
 from rolecraft.models._lora_layers import LoraLayers
-from rolecraft.models._torch import torch, transformers
+from rolecraft.models._model_folder import check_folder
+from rolecraft.models._torch import no_progress_bars, torch, transformers
 from rolecraft.models.adapters import Adapters, AdapterVersion
 from rolecraft.models.reasoning import ReasoningFormat
 from rolecraft.models.token_model import OnRewrite, Sampled, TokenModel, TokenRequest, end_tokens
@@ -106,15 +107,15 @@ class TransformersModel(TokenModel):
         `device` defaults to `cuda` where there is one. `settings` are those of the constructor.
         Raises `ModelError` if there is no model at `path`.
         """
-        folder = Path(path)
-        if not folder.is_dir() and (folder.is_absolute() or str(path).startswith(".")):
-            raise ModelError(f"There is no model folder `{path}`. Check the path.")
+        check_folder(path)
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-            module = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+            with no_progress_bars():
+                tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+                module = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
         except Exception as error:  # each of the libraries underneath has errors of its own
             raise ModelError(
-                f"`{path}` holds no model and tokenizer that `transformers` can load: {error}. "
+                f"`{path}` holds no model and tokenizer that `transformers` can load: "
+                f"{str(error).rstrip('. ')}. "
                 f"Check the path; files that are cut off or damaged must be fetched or saved again."
             ) from error
         return cls(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from rolecraft.errors import ModelError, UsageError
@@ -30,6 +32,20 @@ def test_transformers_and_a_path_load_a_local_model(tmp_path):
         resolve_model(f"transformers:{tmp_path}")
     with pytest.raises(ModelError, match=r"no model folder `\./nothing-here`"):
         resolve_model("transformers:./nothing-here")
+
+
+@pytest.mark.parametrize("name", ["nope", "models/of/mine", "~/models/x", "./x", "a/"])
+def test_what_can_be_no_model_of_the_hub_is_not_asked_for_there(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rolecraft.models.transformers_model", None)  # no torch yet
+    with pytest.raises(ModelError, match=rf"no model folder `{name}`.*`openai-community/gpt2`"):
+        resolve_model(f"transformers:{name}")
+
+
+def test_a_file_is_no_folder_of_a_model(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.touch()
+    with pytest.raises(ModelError, match="is a file"):
+        resolve_model(f"transformers:{path}")
 
 
 @pytest.mark.parametrize(

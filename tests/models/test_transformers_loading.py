@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from rolecraft.errors import LimitReached, MissingExtra, ModelError, UsageError
 from rolecraft.messages import Message
@@ -32,6 +33,15 @@ async def test_a_saved_model_answers_as_before(tmp_path: Path) -> None:
     ]
     assert ours.tokens == theirs.tokens
     assert loaded.name == str(tmp_path)
+
+
+def test_loading_writes_no_progress_bars(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tiny_model("abc").save(tmp_path)
+    capfd.readouterr()
+    transformers.utils.logging.enable_progress_bar()
+    TransformersModel.load(tmp_path, device="cpu")
+    assert "oading" not in capfd.readouterr().err
+    assert transformers.utils.logging.is_progress_bar_enabled()
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
