@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rolecraft.cli._exits import CommandLineError
 from rolecraft.cli._output import Output
+from rolecraft.errors import UnknownName
+from rolecraft.models._model_folder import check_folder
 
 if TYPE_CHECKING:
     from rolecraft.models.token_model import TokenModel
@@ -47,6 +49,7 @@ def load_engine(
         engine = "vllm" if prefix == "vllm" else "transformers"
     else:
         path = spec
+    check_folder(path)
     why = "as asked"
     if engine == "auto":
         found = find_spec("vllm") is not None
@@ -111,9 +114,37 @@ def check_formats(tool_format: str | None, reasoning_format: str | None) -> None
     from rolecraft.models.tool_calls import get_parser
 
     if tool_format is not None:
-        get_parser(tool_format)
+        try:
+            get_parser(tool_format)
+        except UnknownName as error:  # again, without the hint for who writes Python
+            raise UnknownName("Tool-call parser", error.name, error.known) from None
     if reasoning_format not in (None, "none"):
         get_format(str(reasoning_format))
+
+
+def formats_in_words(
+    model: TokenModel, tool_format: str | None, reasoning_format: str | None
+) -> list[str]:
+    """How the answers of `model` are read, and why so: a line each."""
+    from rolecraft.models.reasoning import format_of
+    from rolecraft.models.tool_calls import choose_format
+
+    name, template = model.name, model.template.source
+    choice = choose_format(name, template)
+    if tool_format is not None:
+        calls = f"{tool_format} (as asked)."
+    elif choice.format is not None:
+        calls = f"{choice.format} ({choice.why})."
+    else:
+        calls = f"no format found ({choice.why}); `--tool-format NAME` sets one."
+    found = format_of(name, template)
+    if reasoning_format is not None:
+        thoughts = f"{reasoning_format} (as asked)."
+    elif found is not None:
+        thoughts = f"{found.name} (by the model's name or chat template)."
+    else:
+        thoughts = "none found; `--reasoning-format NAME` sets one."
+    return [f"Tool calls: {calls}", f"Reasoning: {thoughts}"]
 
 
 def _known(*made_by: Callable[..., Any]) -> dict[str, Any]:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rolecraft.cli._engines import Engine, check_formats, load_engine, named_settings
+from rolecraft.cli._engines import (
+    Engine,
+    check_formats,
+    formats_in_words,
+    load_engine,
+    named_settings,
+)
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._options import Debug
 from rolecraft.cli._output import Output
@@ -138,6 +144,7 @@ def serve(
     if keys and no_key:
         raise CommandLineError("`--no-key` and an API key exclude each other. Leave one out.")
     with output:
+        from rolecraft.models._adapter_files import check_config
         from rolecraft.serving import ModelServer, Settings, bound
 
         check_formats(tool_format, reasoning_format)
@@ -159,6 +166,8 @@ def serve(
                 f"`--adapter {settings.name}=...`: that is the name of the model itself. Give the "
                 f"model another one with `--name`."
             )
+        for _, path in adapters:
+            check_config(path)
         listening = bound(host, port)  # before the model is loaded, which may take minutes
         try:
             loaded = load_engine(
@@ -172,6 +181,8 @@ def serve(
                 also_known_as=also_known_as or (),
                 chosen=chosen,
             )
+            for line in formats_in_words(loaded, tool_format, reasoning_format):
+                output.say(line)
         except BaseException:
             listening.close()
             raise

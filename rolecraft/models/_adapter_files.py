@@ -89,6 +89,11 @@ def read_adapter(folder: Path, called: Path | None = None) -> AdapterFiles:
     )
 
 
+def check_config(folder: str | Path) -> None:
+    """Raise `AdapterError` if there is no LoRA adapter in `folder`, by its settings alone."""
+    _config(Path(folder), Path(folder))
+
+
 def check_fits(folder: Path, shapes: Mapping[str, Shape], base: Mapping[str, Shape]) -> None:
     """Raise `AdapterError` if the base model has no place for one of the adapter's matrices."""
     places: dict[str, set[Shape]] = {}

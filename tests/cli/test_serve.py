@@ -75,6 +75,8 @@ def test_a_term_signal_lets_the_stream_under_way_finish(
 ) -> None:
     server = served(folder, "--engine", "transformers")
     assert server.lines[0] == "Engine: transformers, in this process (as asked)."
+    assert server.lines[1].startswith("Tool calls: ")
+    assert server.lines[2].startswith("Reasoning: ")
     assert server.lines[-1] == f"Serving `weather` at {server.url}"
     body = ask(server.url, max_tokens=60, temperature=0.01, stream=True, seed=1)
     url = f"{server.url}/chat/completions"
@@ -132,3 +134,19 @@ def test_a_model_that_is_not_there_is_one_line(cli: Callable[..., Any], tmp_path
     result = cli("serve", f"transformers:{tmp_path / 'none'}")
     assert result.code == 1
     assert "There is no model folder" in result.err
+    result = cli("serve", "nomodel")
+    assert (result.code, "no model folder `nomodel`" in result.err) == (1, True)
+
+
+def test_an_adapter_that_is_not_there_is_told_before_the_model_is_looked_for(
+    cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    result = cli("serve", "./nomodel", "--adapter", f"planner={tmp_path / 'none'}")
+    assert result.code == 1
+    assert "There is no adapter in" in result.err
+
+
+def test_the_command_line_is_not_told_to_register_a_format(cli: Callable[..., Any]) -> None:
+    result = cli("serve", "./nomodel", "--tool-format", "hermess")
+    assert "Did you mean 'hermes'" in result.err
+    assert "register" not in result.err.lower()
