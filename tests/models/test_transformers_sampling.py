@@ -236,7 +236,8 @@ async def test_stop_strings_end_the_answer_and_are_cut_off() -> None:
         assert completion.tokens is not None
         assert model.spelled(completion.tokens.sampled).endswith(("go left", "c"))
         whole = model.decode(completion.tokens.sampled)
-        assert whole.startswith(completion.text)
+        # This tokenizer writes a space before each word, that after a special token included.
+        assert whole.startswith(completion.text.strip())
 
 
 async def test_usage_counts_the_tokens() -> None:
