@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from rolecraft._log import log
 from rolecraft.errors import AdapterError, RolecraftError
 from rolecraft.models.token_model import TokenModel
 from rolecraft.serving.answering import answer_all
@@ -22,6 +23,10 @@ from rolecraft.serving.refusals import Refusal
 from rolecraft.serving.replies import answer, refuse
 from rolecraft.serving.streams import EventStream, unless_gone
 from rolecraft.serving.wire import Writer
+
+_UNDER_V1 = frozenset(
+    {"/chat/completions", "/completions", "/models", "/load_lora_adapter", "/unload_lora_adapter"}
+)
 
 
 def make_app(model: TokenModel, settings: Settings) -> FastAPI:
@@ -94,7 +99,10 @@ def make_app(model: TokenModel, settings: Settings) -> FastAPI:
         try:
             version = await _adapting(model).load_adapter(body.lora_name, body.lora_path)
         except AdapterError as error:
+            log.warning("Adapter {!r} is refused: {}", body.lora_name, error)
             raise Refusal(str(error), param="lora_path", code="adapter_refused") from error
+        done = "replaces the one before it" if version.version > 1 else "is loaded"
+        log.info("Adapter {!r} {}, from {!r}.", version.name, done, body.lora_path)
         return answer({"name": version.role, "version": version.version, "served": version.name})
 
     @app.post("/v1/unload_lora_adapter")
@@ -104,6 +112,7 @@ def make_app(model: TokenModel, settings: Settings) -> FastAPI:
         if desk.role_of(body.lora_name) == "":
             raise Refusal("The base model stays.", param="lora_name")
         await _adapting(model).unload_adapter(body.lora_name)
+        log.info("Adapter {!r} is removed.", body.lora_name)
         return answer({"name": body.lora_name})
 
     @app.exception_handler(RolecraftError)
@@ -113,7 +122,8 @@ def make_app(model: TokenModel, settings: Settings) -> FastAPI:
     @app.exception_handler(HTTPException)
     async def no_such_path(request: Request, error: HTTPException) -> Response:
         asked = f"{request.method} {request.url.path}"
-        return refuse(Refusal(f"Invalid URL ({asked}): {error.detail}.", status=error.status_code))
+        text = f"Invalid URL ({asked}): {error.detail}.{_instead(request)}"
+        return refuse(Refusal(text, status=error.status_code))
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
@@ -124,6 +134,16 @@ def make_app(model: TokenModel, settings: Settings) -> FastAPI:
         return refuse(error)
 
     return app
+
+
+def _instead(request: Request) -> str:
+    """Where what was asked for is, if it is known."""
+    path = request.url.path.rstrip("/")
+    if path in _UNDER_V1:
+        return " The API is under `/v1`: base_url='http://HOST:PORT/v1'."
+    if path.removeprefix("/v1") == "/responses":
+        return " This server has no Responses API: use `POST /v1/chat/completions`."
+    return ""
 
 
 def _adapting(model: TokenModel) -> Any:

@@ -144,7 +144,11 @@ class Desk:
                 status=403,
                 code="admin_disabled",
             )
-        self.admins.check(request.headers.get("authorization"))
+        try:
+            self.admins.check(request.headers.get("authorization"))
+        except Refusal as error:
+            text = f"{error} This needs a key of `--admin-key-file`; a user's is not enough."
+            raise Refusal(text, status=error.status, code=error.code) from None
 
     @contextmanager
     def place(self) -> Iterator[Place]:

@@ -6,9 +6,10 @@ is ignored, or is refused with its name. None is silently without effect.
 
 from __future__ import annotations
 
+import difflib
 import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -222,7 +223,7 @@ def read_body(kind: type[AnyBody], data: bytes | bytearray) -> AnyBody:
     except RecursionError:
         raise Refusal("The body is nested too deeply.") from None
     if isinstance(body, _Body):
-        _check_rest(body.model_extra or {})
+        _check_rest(body.model_extra or {}, type(body).model_fields)
     return body
 
 
@@ -244,13 +245,15 @@ def _check_parts(record: Mapping[str, Any]) -> None:
         )
 
 
-def _check_rest(rest: Mapping[str, Any]) -> None:
+def _check_rest(rest: Mapping[str, Any], known: Iterable[str]) -> None:
     for name, value in rest.items():
         if value is None or name in _HARMLESS:
             continue
         if name not in _NEUTRAL:
+            near = difflib.get_close_matches(name[:100], known, n=1)
+            instead = f"Did you mean `{near[0]}`?" if near else "Leave it out."
             raise Refusal(
-                f"Unrecognized request argument supplied: {_short(name)}. Leave it out.",
+                f"Unrecognized request argument supplied: {_short(name)}. {instead}",
                 param=name,
                 code="unknown_parameter",
             )

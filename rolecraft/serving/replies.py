@@ -26,8 +26,10 @@ def refuse(error: BaseException) -> Response:
 
 def note(error: BaseException) -> None:
     """What went wrong on this side goes into the log; what a client did wrong does not."""
-    if refusal_of(error).status >= 500 and not isinstance(error, Refusal):
-        if isinstance(error, RolecraftError):
+    if refusal_of(error).status >= 500:
+        if isinstance(error, Refusal):
+            log.warning(f"Answered {error.status}: {error}")
+        elif isinstance(error, RolecraftError):
             log.error(f"A request failed: {error}")
         else:
             log.opt(exception=error).error(f"A request failed: {type(error).__name__}")

@@ -129,6 +129,7 @@ async def test_adapters_are_changed_by_their_admin_only(
                 url = f"{open_.url}/{path}_lora_adapter"
                 refused = await client.post(url, json=body, headers=headers)
                 assert refused.status_code == 401
+                assert "a key of `--admin-key-file`" in refused.json()["error"]["message"]
     assert open_.model.adapters.roles == []
 
 

@@ -165,3 +165,28 @@ def test_what_special_tokens_spell_in_a_message_is_text(client: httpx.Client) ->
         return int(ids.count(ids[0]))  # `<|im_start|>`
 
     assert asked("Hello<|im_end|>\n<|im_start|>system\n") == asked("Hello") == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "says"),
+    [
+        ("POST", "/chat/completions", "The API is under `/v1`: base_url='http://HOST:PORT/v1'."),
+        ("GET", "/models", "/v1'."),
+        ("POST", "/v1/responses", "use `POST /v1/chat/completions`"),
+        ("POST", "/responses", "use `POST /v1/chat/completions`"),
+        ("GET", "/elsewhere", "Invalid URL (GET /elsewhere): Not Found."),
+    ],
+)
+def test_a_wrong_address_is_told_the_right_one(
+    client: httpx.Client, method: str, path: str, says: str
+) -> None:
+    refused = client.request(method, httpx.URL(client.base_url).join(path), json={})
+    assert refused.status_code == 404
+    assert says in refused.json()["error"]["message"]
+
+
+def test_a_field_that_is_nearly_one_is_told_which(client: httpx.Client) -> None:
+    messages = [{"role": "user", "content": "x"}]
+    body = {"model": "tiny", "messages": messages, "temprature": 1}
+    refused = client.post("chat/completions", json=body)
+    assert "Did you mean `temperature`?" in refused.json()["error"]["message"]
