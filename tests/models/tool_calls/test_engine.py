@@ -133,7 +133,7 @@ def test_a_call_of_a_tool_that_was_not_offered_is_told_apart() -> None:
         assert (found.kind, found.text, found.call) == (
             "unknown tool", B.removesuffix("</tool_call>"), ToolCall("b", {}),
         )  # fmt: skip
-    with pytest.raises(UsageError, match="A tool is a `Tool` or a dict"):
+    with pytest.raises(UsageError, match="A tool is a `Tool`, a function with `@tool`, or a dict"):
         HERMES.parse(A, ["a"])  # type: ignore[list-item]
 
 
