@@ -103,6 +103,12 @@ async def test_an_answer_from_a_prompt_cache_is_reused_and_costs_nothing(tmp_pat
     assert again.trajectory.events == free.trajectory.events
 
 
+def test_sums_of_prices_have_no_noise_of_binary_fractions():
+    usages = [Usage(1, 1, usd) for usd in (0.1, 0.2)]
+    table = record(*(Event("model_call", role="a", usage=usage) for usage in usages)).costs()
+    assert repr(table.total.usd) == "0.3"
+
+
 def test_attempts_in_vain_are_counted_also_those_of_calls_that_failed():
     run = record(
         Event("model_call", role="Ann", data={"model": "m", "attempts": 3}, usage=Usage(1, 1)),
