@@ -138,6 +138,7 @@ async def test_an_adapter_that_does_not_fit_is_refused_and_everything_goes_on(
     serve: Callable[..., Any],
     adapter: Callable[..., Path],
     tmp_path: Path,
+    logged: list[Any],
 ) -> None:
     server = serve(load(), adapters={"planner": adapter(1)}, admin_keys=["root"])
     headers = {"authorization": "Bearer root"}
@@ -148,4 +149,8 @@ async def test_an_adapter_that_does_not_fit_is_refused_and_everything_goes_on(
             assert refused.status_code == 400, refused.text
             assert refused.json()["error"]["param"] == "lora_path"
             assert str(path) in refused.json()["error"]["message"]
-    assert server.model.adapters.current("planner").version == 1
+            assert str(logged[-1]).startswith("Adapter 'planner' is refused: ")
+        assert server.model.adapters.current("planner").version == 1
+        good = {"lora_name": "planner", "lora_path": str(adapter(2))}
+        assert (await client.post("load_lora_adapter", json=good)).status_code == 200
+        assert str(logged[-1]).startswith("Adapter 'planner@3' replaces the one before it, from ")
