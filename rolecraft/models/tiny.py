@@ -7,7 +7,7 @@ at zero: whatever it is later able to do, training taught it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rolecraft.errors import UsageError
@@ -70,6 +70,34 @@ def tiny_model(
     `hidden` is divisible by `heads`; `context` is the longest conversation in tokens.
     """
     tokenizer = tiny_tokenizer(words)
+    module = small_llama(
+        tokenizer,
+        seed=seed,
+        hidden=hidden,
+        layers=layers,
+        heads=heads,
+        context=context,
+        initialise=_initialise,
+    )
+    return TransformersModel(
+        module, tokenizer, name=name, seed=seed, max_batch=max_batch, max_tokens=max_tokens
+    )
+
+
+def small_llama(
+    tokenizer: Any,
+    *,
+    seed: int,
+    hidden: int,
+    layers: int,
+    heads: int,
+    context: int,
+    initialise: Callable[[Any, int], None] | None = None,
+) -> Any:
+    """A Llama with random weights for the tokenizer's vocabulary, float32, on the CPU.
+
+    `initialise` gets the module and its width, and may draw other weights, by the same seed.
+    """
     config = transformers.LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -85,10 +113,9 @@ def tiny_model(
     with torch.random.fork_rng(devices=[]):  # the caller's random state stays untouched
         torch.manual_seed(seed)
         module = transformers.LlamaForCausalLM(config)
-        _initialise(module, hidden)
-    return TransformersModel(
-        module, tokenizer, name=name, seed=seed, max_batch=max_batch, max_tokens=max_tokens
-    )
+        if initialise is not None:
+            initialise(module, hidden)
+    return module
 
 
 def _initialise(module: Any, hidden: int) -> None:

@@ -15,6 +15,7 @@ from rolecraft.errors import ModelError
 from rolecraft.messages import Message
 from rolecraft.models._torch import torch, transformers
 from rolecraft.models.base import Tool
+from rolecraft.models.tiny import small_llama
 from rolecraft.models.transformers_model import TransformersModel
 
 _START, _END = "<|im_start|>", "<|im_end|>"
@@ -71,21 +72,9 @@ def tiny_chat_model(
     tokens, which are bytes.
     """
     tokenizer = byte_tokenizer()
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=hidden,
-        intermediate_size=hidden * 11 // 4,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        max_position_embeddings=context,
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+    module = small_llama(
+        tokenizer, seed=seed, hidden=hidden, layers=layers, heads=heads, context=context
     )
-    with torch.random.fork_rng(devices=[]):  # the caller's random state stays untouched
-        torch.manual_seed(seed)
-        module = transformers.LlamaForCausalLM(config)
     return TransformersModel(
         module, tokenizer, name=name, seed=seed, max_tokens=max_tokens, parser="hermes"
     )
