@@ -87,7 +87,7 @@ def test_adapters_are_models_that_can_be_swapped_and_a_stop_lets_streams_finish(
     import openai
 
     assert served.lines[0] == "Engine: vLLM (as asked)."
-    assert len(served.lines) == 4, "vLLM writes to stderr"
+    assert len(served.lines) == 6, "vLLM writes to stderr"
     client = openai.OpenAI(base_url=served.url, api_key="none", timeout=120, max_retries=0)
     assert {model.id for model in client.models.list()} == {"tiny", "planner", "critic"}
 
