@@ -5,7 +5,7 @@ from rolecraft.actions.action import Action, Repeat, UserRequirement, idempotenc
 from rolecraft.actions.ask import Ask
 from rolecraft.actions.failed import failed
 from rolecraft.actions.finish import Finish
-from rolecraft.actions.tool import FunctionTool, ToolAction, tool
+from rolecraft.actions.tool import FunctionTool, ToolAction, ToolResult, tool
 
 __all__ = [
     "Action",
@@ -14,6 +14,7 @@ __all__ = [
     "FunctionTool",
     "Repeat",
     "ToolAction",
+    "ToolResult",
     "UserRequirement",
     "failed",
     "idempotency_key",

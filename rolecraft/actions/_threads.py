@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
@@ -33,9 +33,19 @@ class _Call:
     given_up: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """Places for threads; `held` says that a call which was given up has its place still."""
+
+    places: asyncio.Semaphore
+    held: bool = True
+
+
 _Jobs = SimpleQueue[Callable[[], None]]
 _idle: list[_Jobs] = []
 _call: ContextVar[_Call | None] = ContextVar("rolecraft_call_in_thread", default=None)
+_slots: ContextVar[_Slots | None] = ContextVar("rolecraft_thread_slots", default=None)
+"""How many threads the calls of this context may have at the same time; None: any number."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # a forked process has none of the threads
 
@@ -44,15 +54,22 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
     """What `function(**arguments)` returns or raises, without blocking the event loop."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    slots = _slots.get()
+    if slots is not None:
+        await slots.places.acquire()
     try:
-        jobs = _idle.pop()
-    except IndexError:
-        jobs = _new_thread()
+        jobs = _taken()
+    except BaseException:  # no thread can be started
+        if slots is not None:
+            slots.places.release()
+        raise
     call = _Call(function, loop)
     context = copy_context()
     context.run(_call.set, call)
 
     def settle(result: Any, error: BaseException | None) -> None:
+        if slots is not None and (slots.held or not call.given_up):
+            slots.places.release()
         if not done.done():
             done.set_result((result, error))
 
@@ -71,6 +88,9 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
         result, error = await done
     except asyncio.CancelledError:
         call.given_up = True
+        settled = done.done() and not done.cancelled()
+        if slots is not None and not slots.held and not settled:
+            slots.places.release()
         raise
     if error is not None:
         try:
@@ -78,6 +98,30 @@ async def in_thread(function: Callable[..., Any], /, **arguments: Any) -> Any:
         finally:
             del error  # else the traceback holds this frame, and the frame the traceback
     return result
+
+
+@contextmanager
+def at_most(slots: asyncio.Semaphore) -> Iterator[None]:
+    """Calls that are begun in here have a thread only while they hold one of `slots`.
+
+    A call that was given up holds its slot until its function returns.
+    """
+    token = _slots.set(_Slots(slots))
+    try:
+        yield
+    finally:
+        _slots.reset(token)
+
+
+def context_with(threads: int | None) -> Context:
+    """A copy of this context, in which at most so many calls have a thread at the same time.
+
+    A call that was given up no longer counts: one that hangs keeps nobody else from a thread.
+    """
+    context = copy_context()
+    if threads is not None:
+        context.run(_slots.set, _Slots(asyncio.Semaphore(threads), held=False))
+    return context
 
 
 def in_loop(function: Callable[..., T], /, *arguments: Any) -> T:
@@ -108,6 +152,14 @@ def in_loop(function: Callable[..., T], /, *arguments: Any) -> T:
 
     call.loop.call_soon_threadsafe(work)
     return answer.result()
+
+
+def _taken() -> _Jobs:
+    """The queue of an idle thread, or of a new one."""
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _new_thread()
 
 
 def _new_thread() -> _Jobs:

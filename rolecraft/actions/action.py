@@ -111,6 +111,7 @@ class Action(Asks, Records, Declared):
         "_error_event",
         "_result_of",
         "_record",
+        "_redo",
     }
     _takes_history: ClassVar[bool] = True
     _wants: ClassVar[str] = ""
@@ -233,6 +234,13 @@ class Action(Asks, Records, Declared):
         """An exception as the end."""
         data = {"type": type(error).__name__, "action": self.name}
         return Event("error", content=str(error), data=data)
+
+    async def _redo(self, start: Event) -> None:
+        """Do again what a complete run did to things that do not outlive a process.
+
+        It comes before the run is served from the record, of which it changes nothing: what was
+        recorded counts. In a replay, which only reads, it does not come.
+        """
 
     def _result_of(self, end: Event) -> Any:
         """The result that `_end_event` recorded. Raises `NotRestorable`."""

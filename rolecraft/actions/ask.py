@@ -169,8 +169,8 @@ class Ask(Action, Generic[T]):
 
     async def _fill_each(self, question: str, kind: Any) -> T:
         """Leaf by leaf, in one conversation."""
-        from rolecraft.models._forms import reason_of
         from rolecraft.models.by_field import fill_fields
+        from rolecraft.models.forms import reason_of
 
         session = self.open_session()
         before = f"{question}\n\nAnswer it part by part. The first is"
@@ -213,6 +213,6 @@ class Ask(Action, Generic[T]):
 
 
 def _as_json(answer: Any, kind: Any) -> str:
-    from rolecraft.models._forms import form_of
+    from rolecraft.models.forms import form_of
 
     return form_of(kind).adapter.dump_json(answer, indent=1, by_alias=True).decode()

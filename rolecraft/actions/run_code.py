@@ -5,6 +5,7 @@ Every program is one run of its own: what an earlier one defined is not there.
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from rolecraft.actions.action import Action
 from rolecraft.actions.code_blocks import code_blocks
 from rolecraft.actions.record import Records
 from rolecraft.messages import Message
-from rolecraft.sandboxes import Bubblewrap, Execution, Sandbox, SandboxLimits
+from rolecraft.sandboxes import Execution, Sandbox, SandboxLimits, default_provider
 from rolecraft.sandboxes.base import DEFAULT_LIMITS
 
 _PYTHON = frozenset({"python", "python3", "py"})
@@ -39,12 +40,13 @@ async def run_python(
     limits: SandboxLimits = DEFAULT_LIMITS,
     record: Records | None = None,
 ) -> Execution:
-    """Run a program in `sandbox`, a `Bubblewrap` unless one is given.
+    """Run a program in `sandbox`, that of `default_provider()` unless one is given.
 
     `record` is the action or role in whose name the tool call `run_python` is recorded. Raises
     `SandboxError` if there is no sandbox; a program that fails is a result.
     """
-    sandbox = sandbox or Bubblewrap()
+    if sandbox is None:
+        sandbox = await asyncio.to_thread(default_provider)
     done = await sandbox.run(["python3", "-I", "main.py"], files={"main.py": code}, limits=limits)
     if record is not None:
         record.record_tool_call("run_python", {"code": code}, done, ok=done.ok)

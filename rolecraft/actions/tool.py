@@ -14,6 +14,7 @@ import re
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from rolecraft.actions._schema import read_signature
@@ -28,6 +29,7 @@ from rolecraft.errors import (
 )
 from rolecraft.models.base import Tool
 from rolecraft.trajectories.events import Event
+from rolecraft.trajectories.values import decode_value, encode_value
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,15 +38,31 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The names that chat APIs let a tool have."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What came of a tool's call: the text that the model reads, and, in subclasses, typed fields.
+
+    The record has both. Fields are what `encode_value` can write, so that a later process has the
+    result back.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class ToolAction(Action):
     """An action that a model can call: it has a `spec`, and its `run` takes named arguments.
 
-    `run` returns a JSON value. It is recorded as a `tool_call` with its `tool_result`. `parallel`
-    says that calls of this tool may run beside others of the same answer. `@tool` and
-    `mcp_tools` make these.
+    `run` returns a JSON value or a `ToolResult`. It is recorded as a `tool_call` with its
+    `tool_result`. `parallel` says that calls of this tool may run beside others of the same answer.
+    After a call of one that `ends`, the model is not asked again, and the run of the environment
+    ends as with `Finish`. `@tool` and `mcp_tools` make these.
     """
 
     parallel: bool = False
+    ends: bool = False
 
     _hooks = Action._hooks | {"_parameters"}
     _call_id = ""
@@ -85,11 +103,17 @@ class ToolAction(Action):
         return Event("tool_call", data=data)
 
     def _end_event(self, result: Any) -> Event:
-        # What the model reads; whether that is the result itself, or the JSON of it.
-        data = {"ok": True} if isinstance(result, str) else {"ok": True, "json": True}
+        # What the model reads; whether that is the result itself, the JSON of it, or a part of it.
+        data: dict[str, Any] = {"ok": True}
+        if isinstance(result, ToolResult):
+            data["result"] = encode_value(replace(result, text=""))
+        elif not isinstance(result, str):
+            data["json"] = True
         return Event("tool_result", content=as_text(result), data=data)
 
     def _result_of(self, end: Event) -> Any:
+        if "result" in end.data:
+            return replace(decode_value(end.data["result"]), text=end.content)
         return json.loads(end.content) if end.data.get("json") else end.content
 
     def _error_event(self, error: Exception) -> Event:
@@ -164,7 +188,8 @@ def tool(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
     `name` (the function's) and `desc` (its docstring's text before the sections) are what a model
     reads; parameters are described in the docstring (Google, NumPy or Sphinx style) or with
     `Annotated[int, Field(description=...)]`. `parallel=True` says that a call may run beside
-    others of the same answer. `repeat`, `timeout` (seconds) and `approval` are every action's.
+    others of the same answer; `ends=True` that the role is done after a call that succeeds.
+    `repeat`, `timeout` (seconds) and `approval` are every action's.
 
     A parameter annotated `Action` is not the model's: it gets the running tool, with its `role`,
     `ask` and `record_check`. Sync functions run in a thread, which a time limit cannot stop.
@@ -186,5 +211,7 @@ def is_for_model(error: Exception) -> bool:
 
 
 def as_text(result: Any) -> str:
-    """A tool's result as a model reads it: a str as it is, anything else as JSON."""
+    """A tool's result as a model reads it: a text as it is, anything else as JSON."""
+    if isinstance(result, ToolResult):
+        return result.text
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -274,7 +275,12 @@ class Environment(Bus):
         raise raised
 
     def say_resumed(self) -> None:
-        """Record that a run which had stopped goes on, once there is nothing left to follow."""
+        """Record that a run which had stopped goes on, once there is nothing left to follow.
+
+        Where it went on before, the record says so, and it is said there again.
+        """
+        while (known := self.recorder.coming) and known.kind == "resume" and "after" in known.data:
+            self.record(replace(known, data=dict(known.data), seq=-1))
         if self.resumes is not None and not self.recorder.following:
             event, self.resumes = self.resumes, None
             self.record(event)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from rolecraft.environments import following
 from rolecraft.environments.environment import Environment
-from rolecraft.errors import LimitReached, UsageError
+from rolecraft.errors import ActionLimitReached, LimitReached, StepLimitReached, UsageError
 from rolecraft.messages import Message
 from rolecraft.roles import recording
 from rolecraft.roles.role import Role
@@ -54,7 +54,10 @@ class TaskEnvironment(Environment, ABC):
         options.setdefault("seed", task.seed)
         super().__init__(roles, **options)
         self.task = task
-        self._played = False
+        self._stage: Literal["new", "under way", "over"] = "new"
+        self._reason: StopReason = "idle"
+        self.measures: tuple[Callable[[TaskEnvironment], Awaitable[Iterable[Signal]]], ...] = ()
+        """What is measured after `grade`, in the same place; a scenario's reward may want it."""
         self.about.setdefault("task", {"id": task.id, "prompt": task.prompt})
 
     async def setup(self) -> None:
@@ -76,25 +79,11 @@ class TaskEnvironment(Environment, ABC):
     async def episode(self) -> Trajectory:
         """Play the task from `setup` to `aclose`; the trajectory, with signals and stop.
 
-        A crossed limit ends the play and is graded. Anything else that is raised is recorded and
+        A limit ends the play and is graded: one of the environment that was crossed, and a role
+        that used up its steps or its actions. Anything else that is raised is recorded and
         comes out; `aclose` runs whatever happens. Raises `UsageError` the second time.
         """
-        if self._played:
-            raise UsageError(f"Task environment {self.id!r} was played; make a new one.")
-        self._played = True
-        try:
-            await self.setup()
-            reason = await self._play_within_limits()
-            turns = Signal("turns", float(self.turns), unit="turns")
-            for signal in [*await self.grade(), turns]:
-                self.record(signal_event(signal))
-            self.stop(reason)
-            return self.trajectory
-        except BaseException as error:
-            self.broke_off(error)
-            raise
-        finally:
-            await self.aclose()
+        return await self._episode(None)
 
     async def recover(self, journal: str | Path) -> Trajectory:
         """Go on with an episode that was cut off or failed, to its signals and stop.
@@ -105,6 +94,77 @@ class TaskEnvironment(Environment, ABC):
         was over is graded again, and must come to the same signals. Raises what `episode` and
         `Team.recover` raise.
         """
+        return await self._episode(journal)
+
+    async def _episode(self, journal: str | Path | None) -> Trajectory:
+        self._check_new()
+        try:
+            await self.begin(journal)
+            await self.act()
+            return await self.measure()
+        finally:
+            await self.end()
+
+    # --- the stages of an episode, one by one -------------------------------------------------
+
+    async def begin(self, journal: str | Path | None = None) -> None:
+        """The first stage: `setup`. With `journal`, what stands there is gone on with.
+
+        Whoever calls the stages calls `end` whatever they raise. Each raises what `episode` does
+        at its place, and has recorded it.
+        """
+        self._check_new()
+        if journal is not None:
+            await self._follow(journal)
+        self._stage = "under way"
+        try:
+            await self.setup()
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    async def act(self) -> StopReason:
+        """The second stage: the roles act, up to their end or a limit; why they stopped."""
+        try:
+            self._reason = await self._play_within_limits()
+        except BaseException as error:
+            self._failed(error)
+            raise
+        return self._reason
+
+    async def measure(self) -> Trajectory:
+        """The third stage: `grade`, and the end of the record; the whole trajectory."""
+        try:
+            turns = Signal("turns", float(self.turns), unit="turns")
+            for signal in [*await self.grade(), turns]:
+                self.record(signal_event(signal))
+            for measure in self.measures:
+                for signal in await measure(self):
+                    self.record(signal_event(signal))
+            self.stop(self._reason)
+            self._stage = "over"
+            return self.trajectory
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    async def end(self) -> None:
+        """The last stage: `aclose`. An episode that was left between two stages was cancelled."""
+        try:
+            if self._stage == "under way":
+                self._failed(asyncio.CancelledError())
+        finally:
+            await self.aclose()
+
+    def _check_new(self) -> None:
+        if self._stage != "new":
+            raise UsageError(f"Task environment {self.id!r} was played; make a new one.")
+
+    def _failed(self, error: BaseException) -> None:
+        self._stage = "over"
+        self.broke_off(error)
+
+    async def _follow(self, journal: str | Path) -> None:
         kept = await asyncio.to_thread(
             take_back,
             journal,
@@ -116,12 +176,11 @@ class TaskEnvironment(Environment, ABC):
             self, kept.trajectory, kept.about, past, journal=Path(journal), in_sinks=True
         )
         self.resumes = following.resume_event(kept, self.approved)
-        return await self.episode()
 
     async def _play_within_limits(self) -> StopReason:
         try:
             return await self.play()
-        except LimitReached as error:
+        except (LimitReached, StepLimitReached, ActionLimitReached) as error:
             if not recording.has_note(error):
                 self.record(recording.failure_event(error))
             return "limit"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import selectors
 import signal
@@ -15,15 +16,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from rolecraft.sandboxes.base import Execution, SandboxLimits
+from rolecraft.sandboxes._keeper_memory import resident_bytes
+from rolecraft.sandboxes._output import HeadAndTail
+from rolecraft.sandboxes.base import KILLED, Execution, SandboxLimits
 
 TICK = 0.02
 """Seconds between two looks at memory, and until a cancelled run is noticed."""
-KILLED = 128 + signal.SIGKILL
+PIPE_READS = 16
+"""More than empty a pipe, of which somebody that got away might hold the other end and go on."""
 
 
 async def run_watched(
@@ -33,12 +36,9 @@ async def run_watched(
     limits: SandboxLimits,
     env: Mapping[str, str],
     cwd: str | Path | None = None,
-    pass_fds: Sequence[int] = (),
-    apart: Callable[[], int | None] = lambda: None,
 ) -> Execution:
     """Run `argv` and kill its whole process group at its end, a limit, or cancellation.
 
-    `apart` gives the id of a process that has left the group and must die too, if there is one.
     Raises `OSError` if it cannot be started.
     """
     stop = threading.Event()
@@ -46,11 +46,13 @@ async def run_watched(
 
     def work() -> None:
         try:
-            done.set_result(_watch(argv, stdin, limits, env, cwd, pass_fds, apart, stop))
+            done.set_result(_watch(argv, stdin, limits, env, cwd, stop))
         except BaseException as error:
             done.set_exception(error)
 
-    threading.Thread(target=work, name="rolecraft-sandbox", daemon=True).start()
+    # In the caller's context, for whoever listens.
+    run = contextvars.copy_context().run
+    threading.Thread(target=run, args=(work,), name="rolecraft-sandbox", daemon=True).start()
     waiting = asyncio.wrap_future(done)
     try:
         return await asyncio.shield(waiting)
@@ -72,37 +74,17 @@ def kernel_limits(prlimit: str, limits: SandboxLimits) -> list[str]:
     ]
 
 
-@dataclass(slots=True)
-class _Head:
-    """The first bytes of a stream."""
-
-    limit: int
-    data: bytearray = field(default_factory=bytearray)
-    truncated: bool = False
-
-    def add(self, chunk: bytes) -> None:
-        room = self.limit - len(self.data)
-        self.data += chunk[:room]
-        self.truncated = self.truncated or len(chunk) > room
-
-    @property
-    def text(self) -> str:
-        return self.data.decode("utf-8", "replace")
-
-
 def _watch(
     argv: Sequence[str],
     stdin: bytes,
     limits: SandboxLimits,
     env: Mapping[str, str],
     cwd: str | Path | None,
-    pass_fds: Sequence[int],
-    apart: Callable[[], int | None],
     stop: threading.Event,
 ) -> Execution:
     started = time.monotonic()
     timed_out = killed_for_memory = False
-    out, err = _Head(limits.output_bytes), _Head(limits.output_bytes)
+    out, err = HeadAndTail(limits.output_bytes), HeadAndTail(limits.output_bytes)
     with (
         subprocess.Popen(
             argv,
@@ -111,7 +93,6 @@ def _watch(
             stderr=subprocess.PIPE,
             env=dict(env),
             cwd=cwd,
-            pass_fds=pass_fds,
             start_new_session=True,
             bufsize=0,
         ) as process,
@@ -134,10 +115,14 @@ def _watch(
                     if key.data is not None:
                         key.data()
         finally:
-            _kill(process, apart)
-        for stream, head in streams:  # what it wrote last is still in the pipes
-            while not head.truncated and (chunk := _read(stream)):
-                head.add(chunk)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for stream, kept in streams:  # what it wrote last is still in the pipes
+            for _ in range(PIPE_READS):
+                if not (chunk := _read(stream)):
+                    break
+                kept.add(chunk)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return Execution(
         exit_code=KILLED if timed_out or killed_for_memory else code,
@@ -154,17 +139,17 @@ def _watch(
 def _connect(
     waiting: selectors.BaseSelector,
     process: subprocess.Popen[bytes],
-    out: _Head,
-    err: _Head,
+    out: HeadAndTail,
+    err: HeadAndTail,
     stdin: bytes,
-) -> list[tuple[IO[bytes], _Head]]:
+) -> list[tuple[IO[bytes], HeadAndTail]]:
     """Have output read as it comes and input written as it is taken."""
     assert process.stdout is not None
     assert process.stderr is not None
     streams = [(process.stdout, out), (process.stderr, err)]
-    for stream, head in streams:
+    for stream, kept in streams:
         os.set_blocking(stream.fileno(), False)
-        waiting.register(stream, selectors.EVENT_READ, _reader(waiting, stream, head))
+        waiting.register(stream, selectors.EVENT_READ, _reader(waiting, stream, kept))
     if process.stdin is not None:
         os.set_blocking(process.stdin.fileno(), False)
         waiting.register(
@@ -173,7 +158,9 @@ def _connect(
     return streams
 
 
-def _reader(waiting: selectors.BaseSelector, stream: IO[bytes], head: _Head) -> Callable[[], None]:
+def _reader(
+    waiting: selectors.BaseSelector, stream: IO[bytes], head: HeadAndTail
+) -> Callable[[], None]:
     def read() -> None:
         chunk = _read(stream)
         if chunk:
@@ -222,45 +209,3 @@ def _exit_of(process: subprocess.Popen[bytes], waiting: selectors.BaseSelector) 
         yield
     finally:
         os.close(fd)
-
-
-def _kill(process: subprocess.Popen[bytes], apart: Callable[[], int | None]) -> None:
-    """Kill a process, its group, and who has left the group."""
-    known = None
-    if process.poll() is None and (known := apart()) is not None:
-        _kill_one(known)  # first, so that its parent can bury it
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=1.0)
-    ended = process.poll() is not None
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if known is None and not ended and (late := apart()) is not None:
-        _kill_one(late)  # it was named in the last moment
-
-
-def _kill_one(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-
-
-def resident_bytes(pid: int) -> int:
-    """Memory that a process and its descendants have to themselves; 0 where there is no /proc.
-
-    Pages shared with files are not counted; pages that a fork shares count once for each.
-    """
-    total, pids = 0, [pid]
-    while pids:
-        folder = f"/proc/{pids.pop()}"
-        try:
-            resident, shared = Path(folder, "statm").read_text().split()[1:3]
-            for task in os.listdir(f"{folder}/task"):
-                children = Path(folder, "task", task, "children").read_text()
-                pids += map(int, children.split())
-        except (OSError, ValueError):
-            continue  # it has ended meanwhile
-        total += (int(resident) - int(shared)) * PAGE
-    return total

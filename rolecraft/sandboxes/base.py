@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rolecraft.errors import UsageError
 
@@ -35,17 +36,30 @@ class SandboxLimits:
     disk_bytes: int = 64 * MIB
     """All files in the work folder together."""
     output_bytes: int = 64 * 1024
-    """How much of stdout, and of stderr, is kept; the rest is thrown away."""
+    """How much of stdout, and of stderr, is kept: half of it from the start and half from the end,
+    with a line between that says how many bytes were left out."""
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
-            if not getattr(self, name) > 0:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            whole = each.name != "seconds"
+            if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
                 raise UsageError(
-                    f"`SandboxLimits({name}={getattr(self, name)!r})`: a limit is more than 0."
+                    f"`SandboxLimits({each.name}={value!r})`: a limit is a "
+                    f"{'whole number' if whole else 'number'}."
+                )
+            if not 0 < float(value) < float("inf"):
+                raise UsageError(
+                    f"`SandboxLimits({each.name}={value!r})`: a limit is more than 0, and finite."
                 )
 
 
 DEFAULT_LIMITS = SandboxLimits()
+Failure = Literal["timeout", "memory", "killed"]
+KILLED = 128 + 9
+"""The exit code of what SIGKILL ended."""
+FILE_TOO_LARGE = 128 + 25
+"""That of what SIGXFSZ ended: it wrote beyond `SandboxLimits.file_bytes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +74,7 @@ class Execution:
     timed_out: bool = False
     """It ran into the limit of wall time or of processor time."""
     stdout_truncated: bool = False
+    """The middle was left out: a line `[... 12345 bytes left out ...]` stands for it."""
     stderr_truncated: bool = False
     killed_for_memory: bool = False
     seconds: float = 0.0
@@ -70,16 +85,27 @@ class Execution:
         """It ended by itself with exit code 0."""
         return self.exit_code == 0 and not self.timed_out and not self.killed_for_memory
 
+    @property
+    def failure(self) -> Failure | None:
+        """Why the sandbox ended it: time, memory, or a kill that the command did not ask for."""
+        if self.timed_out:
+            return "timeout"
+        if self.killed_for_memory:
+            return "memory"
+        return "killed" if self.exit_code == KILLED else None
+
     def __str__(self) -> str:
         """What it printed and how it ended, for a role to read; the same for the same run."""
         parts = [
-            self.stdout.rstrip("\n") + ("\n[stdout cut off here]" if self.stdout_truncated else ""),
-            self.stderr.rstrip("\n") + ("\n[stderr cut off here]" if self.stderr_truncated else ""),
+            self.stdout.rstrip("\n"),
+            self.stderr.rstrip("\n"),
         ]
         if self.timed_out:
             parts.append("[stopped: out of time]")
         elif self.killed_for_memory:
             parts.append("[stopped: out of memory]")
+        elif self.exit_code == FILE_TOO_LARGE:
+            parts.append(f"[exit code {self.exit_code}: a file grew to its limit of size]")
         elif self.exit_code:
             parts.append(f"[exit code {self.exit_code}]")
         return "\n".join(part for part in parts if part)
@@ -124,5 +150,10 @@ def checked(command: Sequence[str], files: Mapping[str, str | bytes]) -> dict[st
 
 
 def as_bytes(content: str | bytes) -> bytes:
-    """Text as UTF-8, also text with characters that UTF-8 does not have."""
+    """Text as UTF-8, also text with characters that UTF-8 does not have.
+
+    Raises `UsageError` for what is neither text nor bytes.
+    """
+    if not isinstance(content, str | bytes):
+        raise UsageError(f"A sandbox takes text or bytes, got {type(content).__name__}.")
     return content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content

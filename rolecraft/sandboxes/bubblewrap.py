@@ -1,31 +1,41 @@
 """`Bubblewrap`: the default sandbox on Linux. No daemon, no network, no image.
 
-Every run gets namespaces of its own (user, mount, process, network, IPC, host name), a read-only
-`/usr` and nothing else of the host's files, a work folder in memory that is gone with the run, a
-cleared environment and no capability. Its processes are children of one that dies with this
-process, so nothing survives, not even a kill -9 of Rolecraft: unless that comes in the few
-milliseconds in which `bwrap` sets up, before it has bound its child's life to its own.
+Every sandbox gets namespaces of its own (user, mount, network, IPC, host name), a read-only `/usr`
+and nothing else of the host's files, a work folder in memory that is gone with it, a cleared
+environment, no capability and a filter of system calls. It needs no process: a *keeper*, one helper
+process a provider, holds its namespaces and its files, which are layers in the keeper's memory.
+Each command, and each shell, is started in there with a process namespace of its own, so that all
+that it starts ends with it. The keeper ends with Rolecraft, also by a kill -9, and all of it with
+the keeper.
 
-Under root, the sandbox is made and run by the user `nobody`: limits on processes do not bind root.
+Under root, the keeper and all sandboxes are the user `nobody`'s: limits on processes do not bind
+root.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
-import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rolecraft.errors import SandboxError
-from rolecraft.sandboxes._watched import kernel_limits, run_watched
-from rolecraft.sandboxes.base import DEFAULT_LIMITS, Execution, SandboxLimits, as_bytes, checked
+from rolecraft.sandboxes import _cgroups
+from rolecraft.sandboxes.base import DEFAULT_LIMITS, Execution, SandboxLimits, checked
+from rolecraft.sandboxes.live import EVERY_WALL, LiveSandbox, SandboxSpec, Wall, check_walls
+
+if TYPE_CHECKING:
+    from rolecraft.sandboxes._keeper_provider import Kept
 
 FOLDER = "/box"
 """The work folder, as the command sees it; also its home."""
-NOBODY = 65534
+NEEDS = (
+    "`bwrap` needs user namespaces; where they are forbidden, run Rolecraft where they are "
+    "allowed, or choose another provider: `Landlock()`, or, without walls, `LocalProcess()`."
+)
 
 
 class Bubblewrap:
@@ -37,6 +47,7 @@ class Bubblewrap:
 
     def __init__(self, *, readable: Iterable[str | Path] = ()) -> None:
         self.readable = tuple(Path(path) for path in readable)
+        self._kept: dict[asyncio.AbstractEventLoop, Kept] = {}
 
     async def run(
         self,
@@ -46,58 +57,60 @@ class Bubblewrap:
         stdin: str | bytes = b"",
         limits: SandboxLimits = DEFAULT_LIMITS,
     ) -> Execution:
-        """See `Sandbox.run`. Files are written below `/box`, `/tmp` and `/dev/shm` only."""
-        contents = checked(command, files)
-        bwrap = _program("bwrap", "bubblewrap")
-        with contextlib.ExitStack() as stack:
-            fds = {name: stack.enter_context(_in_memory(data)) for name, data in contents.items()}
-            status = stack.enter_context(_in_memory(b""))
-            execution = await run_watched(
-                [
-                    *_as_nobody(),
-                    bwrap,
-                    *self._walls(fds, status, limits),
-                    "--",
-                    # Set inside, where processes are counted for this sandbox alone.
-                    *kernel_limits(_program("prlimit", "util-linux"), limits),
-                    f"--nproc={limits.processes}",
-                    "--",
-                    *command,
-                ],
-                stdin=as_bytes(stdin),
-                limits=limits,
-                env={},
-                pass_fds=[*fds.values(), status],
-                # It takes a moment to die with its parent, and a session of its own at once.
-                apart=lambda: _child(status),
-            )
-            if not (execution.timed_out or execution.killed_for_memory):
-                _check_started(os.pread(status, 65536, 0), execution)
-        return execution
+        """See `Sandbox.run`. Files are written below `/box`, `/tmp` and `/dev/shm` only.
 
-    def _walls(self, files: Mapping[str, int], status: int, limits: SandboxLimits) -> list[str]:
-        """The options of `bwrap`."""
-        size = ["--size", str(limits.disk_bytes)]
-        python, *mounts = _python()
-        path = ":".join(dict.fromkeys([python, "/usr/local/bin", "/usr/bin", "/bin"]))
-        words = [
-            *("--unshare-all", "--unshare-user", "--disable-userns"),
-            *("--uid", "1000", "--gid", "1000", "--hostname", "sandbox"),
-            *("--die-with-parent", "--new-session", "--json-status-fd", str(status)),
-            *("--clearenv", "--setenv", "PATH", path, "--setenv", "HOME", FOLDER),
-            *("--setenv", "LANG", "C.UTF-8"),
-            *_system(),
-            *("--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm"),
-            *(*size, "--tmpfs", "/tmp", *size, "--tmpfs", FOLDER),
-        ]
-        for folder in (*mounts, *map(str, self.readable)):
-            words += ["--ro-bind", folder, folder]
-        for name, fd in files.items():
-            words += ["--file", str(fd), f"{FOLDER}/{name}"]
-        return [*words, "--chdir", FOLDER, "--remount-ro", "/dev", "--remount-ro", "/"]
+        The first run takes longer, for it starts the keeper: keep the object for many runs.
+        """
+        checked(command, files)
+        async with await self.create(SandboxSpec(files=files, limits=limits)) as sandbox:
+            return await sandbox.run(command, stdin=stdin)
+
+    @property
+    def walls(self) -> frozenset[Wall]:
+        """See `SandboxProvider.walls`. The network's is for sandboxes without a network.
+
+        `memory` wants a control group, for which an ordinary user needs a delegated one (systemd's
+        `Delegate=yes`). Without, memory is looked at every 20 ms and what is above its limit is
+        killed: that stops accidents, but neither what grows in between nor files in memory and
+        pipes, which no process has. `count` is held without one, too: the kernel counts the
+        processes of a sandbox's user (`RLIMIT_NPROC`), and that is in no other sandbox.
+        """
+        if any("memory" in place.controllers for place in _cgroups.find_places()):
+            return EVERY_WALL
+        return EVERY_WALL - {"memory"}
+
+    async def create(self, spec: SandboxSpec | None = None) -> LiveSandbox:
+        """See `SandboxProvider.create`.
+
+        The first one in an event loop starts a keeper, a process that owns all sandboxes of this
+        provider in this loop. It ends with this object, with Rolecraft, and once the loop is closed
+        and this object is used in another. `base` is read as it is while the sandbox lives: do not
+        change it. What a sandbox writes into its work folder since it began, was forked or made a
+        snapshot takes `disk_bytes` at most; `/tmp` and `/dev/shm` together have as much again, and
+        no fork has what is in them. As in a container, a folder that came with `base` can be moved
+        but not by a plain rename (`EXDEV`): `mv` copies it.
+        """
+        spec = spec or SandboxSpec()
+        if spec.requires:
+            check_walls("`Bubblewrap`", spec, self.walls, _hint())
+        return await self._kept_here().create(spec)
+
+    def _kept_here(self) -> Kept:
+        """What the loop that runs now has. No thread sets another's, so there is no lock."""
+        from rolecraft.sandboxes._keeper_provider import Kept
+
+        for loop in list(self._kept):
+            if loop.is_closed():
+                self._kept.pop(loop, None)
+        return self._kept.setdefault(asyncio.get_running_loop(), Kept(self.readable))
 
     def __repr__(self) -> str:
         return f"Bubblewrap(readable={[str(path) for path in self.readable]})"
+
+
+def _hint() -> str:
+    """Why `memory` is not held, if so."""
+    return f"It wants a control group, and {reason}." if (reason := _cgroups.reason()) else ""
 
 
 def _program(name: str, package: str) -> str:
@@ -105,17 +118,10 @@ def _program(name: str, package: str) -> str:
     if path is None:
         raise SandboxError(
             f"`{name}` is not installed, so there is no sandbox for code that a model wrote. "
-            f"Install it (Debian, Ubuntu: `apt install {package}`), or choose to run such code "
-            f"without walls: `sandbox=LocalProcess()`."
+            f"Install it (Debian, Ubuntu: `apt install {package}`), or choose another provider: "
+            f"`Landlock()`, or, without walls, `LocalProcess()`."
         )
     return path
-
-
-def _as_nobody() -> list[str]:
-    if os.geteuid() != 0:
-        return []
-    setpriv = _program("setpriv", "util-linux")
-    return [setpriv, f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
 
 
 def _system() -> list[str]:
@@ -143,32 +149,3 @@ def _python() -> list[str]:
     if reachable:
         return [str(home / "bin"), str(home)]
     return ["/usr/bin"]
-
-
-@contextlib.contextmanager
-def _in_memory(data: bytes) -> Iterator[int]:
-    fd = os.memfd_create("rolecraft")
-    try:
-        with os.fdopen(os.dup(fd), "wb") as file:
-            file.write(data)
-        os.lseek(fd, 0, os.SEEK_SET)
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _child(status: int) -> int | None:
-    """The first process in the sandbox, whose end is that of all, once `bwrap` has named it."""
-    found = re.search(rb'"child-pid": (\d+)', os.pread(status, 65536, 0))
-    return int(found[1]) if found else None
-
-
-def _check_started(status: bytes, execution: Execution) -> None:
-    """Raise if `bwrap` does not say that the command was started and ended."""
-    if b'"exit-code"' in status:
-        return
-    raise SandboxError(
-        f"The sandbox could not be made: {execution.stderr.strip() or execution.exit_code!r}. "
-        f"`bwrap` needs user namespaces; where they are forbidden, run Rolecraft where they are "
-        f"allowed, or choose to run such code without walls: `sandbox=LocalProcess()`."
-    )

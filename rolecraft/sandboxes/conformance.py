@@ -13,15 +13,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import tempfile
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rolecraft.errors import UsageError
+from rolecraft.sandboxes._conformance import gone, processes, raises, until
 from rolecraft.sandboxes.base import MIB, Execution, Sandbox, SandboxLimits
 
 HOME = Path.home()
@@ -67,11 +68,11 @@ class SandboxConformance:
 
     async def test_paths_that_lead_out_are_refused(self) -> None:
         for name in ("/etc/x", "../x", "a/../../x", ""):
-            with _raises(UsageError, "relative"):
+            with raises(UsageError, "relative"):
                 await self.make().run(["true"], files={name: ""})
 
     async def test_a_line_of_shell_is_refused_as_a_command(self) -> None:
-        with _raises(UsageError, "list of words"):
+        with raises(UsageError, "list of words"):
             await self.make().run("echo hi")
 
     async def test_stdin_is_what_is_given_and_empty_otherwise(self) -> None:
@@ -114,10 +115,21 @@ class SandboxConformance:
     async def test_endless_output_is_cut_and_the_program_is_stopped(self) -> None:
         limits = SandboxLimits(seconds=1, output_bytes=1000)
         done = await self.make().run(["sh", "-c", "yes >&2 & yes"], limits=limits)
-        assert (len(done.stdout), len(done.stderr)) == (1000, 1000)
+        for text in (done.stdout, done.stderr):
+            head, tail = re.split(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n", text)
+            assert (head, len(tail)) == ("y\n" * 250, 500)
+            assert not tail.strip("y\n")
         assert done.stdout_truncated
         assert done.stderr_truncated
         assert done.timed_out
+
+    async def test_of_long_output_the_head_and_the_tail_are_kept(self) -> None:
+        code = "print('first'); print('ä' * 100_000); print('last')"
+        done = await self.python(code, limits=SandboxLimits(output_bytes=101))
+        assert re.fullmatch(
+            r"first\nä+\n\[\.\.\. 199\d\d\d? bytes left out \.\.\.\]\nä+\nlast\n", done.stdout
+        )
+        assert done.stdout_truncated
 
     async def test_what_wants_too_much_memory_at_once_fails_by_itself(self) -> None:
         limits = SandboxLimits(memory_bytes=128 * MIB)
@@ -133,7 +145,7 @@ class SandboxConformance:
         assert not done.ok
         assert done.exit_code == 137
 
-    async def test_memory_is_counted_over_all_processes(self) -> None:
+    async def test_memory_is_counted_over_allprocesses(self) -> None:
         limits = SandboxLimits(seconds=60, memory_bytes=100 * MIB)
         code = "import os, time\nfor _ in range(3): os.fork()\nx = b'x' * 2**25; time.sleep(60)"
         assert (await self.python(code, limits=limits)).killed_for_memory
@@ -150,31 +162,31 @@ class SandboxConformance:
         done = await self.python(code)
         assert done.ok
         assert not done.timed_out
-        await _gone(mark)
+        await gone(mark)
 
     async def test_a_stopped_program_leaves_no_child(self) -> None:
         mark = uuid.uuid4().hex
         command = ["sh", "-c", f"sh -c 'sleep 1000; : {mark}' & wait"]
         assert (await self.make().run(command, limits=SandboxLimits(seconds=0.3))).timed_out
-        await _gone(mark)
+        await gone(mark)
 
     async def test_a_cancelled_run_is_killed(self) -> None:
         mark = uuid.uuid4().hex
         running = asyncio.create_task(self.make().run(["sh", "-c", f"sleep 1000; : {mark}"]))
-        await _until(lambda: _processes(mark) > 0, "the command runs")
+        await until(lambda: processes(mark) > 0, "the command runs")
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
         assert running.cancelled()
-        await _gone(mark)
+        await gone(mark)
 
     async def test_limits_hold_while_the_event_loop_is_busy(self) -> None:
         mark = uuid.uuid4().hex
         command = ["sh", "-c", f"sleep 1000; : {mark}"]
         running = asyncio.create_task(self.make().run(command, limits=SandboxLimits(seconds=0.5)))
-        await _until(lambda: _processes(mark) > 0, "the command runs")
+        await until(lambda: processes(mark) > 0, "the command runs")
         deadline = time.monotonic() + 20
-        while _processes(mark):  # a rude neighbour: nothing else gets a turn in this loop
+        while processes(mark):  # a rude neighbour: nothing else gets a turn in this loop
             assert time.monotonic() < deadline, "only the event loop could have stopped it"
         assert (await running).timed_out
 
@@ -294,35 +306,4 @@ if os.fork() == 0:
 os.wait()
 """
         assert (await self.python(code)).ok
-        await _gone(mark)
-
-
-@contextlib.contextmanager
-def _raises(kind: type[Exception], text: str) -> Iterator[None]:
-    raised: Exception | None = None
-    try:
-        yield
-    except kind as error:
-        raised = error
-    assert raised is not None, f"no {kind.__name__} was raised"
-    assert text in str(raised), raised
-
-
-def _processes(mark: str) -> int:
-    """How many processes of this machine have `mark` in their command line."""
-    found = 0
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            found += mark.encode() in path.read_bytes()
-    return found
-
-
-async def _gone(mark: str) -> None:
-    await _until(lambda: _processes(mark) == 0, f"no process with {mark} is left")
-
-
-async def _until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline, f"not so within 20 s: {what}"
-        await asyncio.sleep(0.01)
+        await gone(mark)

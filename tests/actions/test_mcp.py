@@ -147,6 +147,6 @@ async def test_without_the_package_the_command_that_installs_it_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'rolecraft\[mcp\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[mcp\]'"):
         async with mcp_tools(COMMAND):
             pass

@@ -102,6 +102,8 @@ async def test_the_reference_passes_its_hidden_tests_in_the_sandbox(
         "example.passed": 1.0,
         "tests.passed": 2.0,
         "tests.failed": 0.0,
+        "test.1": 1.0,
+        "test.2": 1.0,
         "turns": 1.0,
     }
     assert trajectory.stop_reason == "idle"

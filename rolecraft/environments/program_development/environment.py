@@ -11,7 +11,7 @@ from rolecraft.environments.program_development.program import ENTRY_POINT
 from rolecraft.environments.task import Task, TaskEnvironment
 from rolecraft.roles import Role
 from rolecraft.roles.ready.source_files import files_in
-from rolecraft.sandboxes import Bubblewrap, Execution, Sandbox, SandboxLimits
+from rolecraft.sandboxes import Execution, Sandbox, SandboxLimits, default_provider
 from rolecraft.trajectories.events import Signal
 
 LIMITS = SandboxLimits(seconds=5.0, cpu_seconds=5)
@@ -24,6 +24,7 @@ class ProgramEnvironment(TaskEnvironment):
     - `tests.passed`, `tests.failed`: hidden tests. Each runs `main.py` with the test's standard
       input, arguments and files in a sandbox of its own and compares what it prints, here outside,
       with what is right;
+    - `test.1`, `test.2`, …: 1 if that hidden test passed, else 0;
     - `code.runs`: 1 if the program ends by itself, without an error, on the example, else 0;
     - `example.passed`: 1 if it prints what the example says;
     - `files.written`: how many files the team handed over.
@@ -42,9 +43,14 @@ class ProgramEnvironment(TaskEnvironment):
         **options: Any,
     ) -> None:
         super().__init__(task, roles, **options)
-        self.sandbox = sandbox or Bubblewrap()
+        self._sandbox = sandbox
         self.about.setdefault("goal", {"artifacts": [ENTRY_POINT]})
         self.about.setdefault("outcome", {"signal": "tests.failed", "at_most": 0})
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """What runs the programs: `default_provider()`, and its errors, unless given."""
+        return self._sandbox or default_provider()
 
     @property
     def files(self) -> dict[str, str]:
@@ -58,18 +64,20 @@ class ProgramEnvironment(TaskEnvironment):
         if ENTRY_POINT in files:
             first, *others = await self._run_all(files, [example, *hidden])
             runs, shown = first.ok, _same(first, example["stdout"])
-            passed = sum(
+            results = [
                 _same(execution, test["stdout"])
                 for execution, test in zip(others, hidden, strict=True)
-            )
+            ]
         else:
-            runs, shown, passed = False, False, 0
+            runs, shown, results = False, False, [False] * len(hidden)
+        passed = sum(results)
         return [
             Signal("files.written", float(len(files)), unit="files"),
             Signal("code.runs", float(runs)),
             Signal("example.passed", float(shown)),
             Signal("tests.passed", float(passed), unit="tests"),
             Signal("tests.failed", float(len(hidden) - passed), unit="tests"),
+            *(Signal(f"test.{n}", float(result)) for n, result in enumerate(results, 1)),
         ]
 
     async def _run_all(self, files: dict[str, str], tests: list[dict[str, Any]]) -> list[Execution]:
