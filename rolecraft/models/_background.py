@@ -88,6 +88,10 @@ class Background:
         self._credit = self._credit - 1 if pardoned else most
         return pardoned
 
+    def compare_from_here(self) -> None:
+        """Leave what was until now out of comparisons: its load was not one that lasted."""
+        self._spans = deque([self._spans[-1]], maxlen=_MEMORY)
+
     def congested(
         self, begun: int, load: float, answers: int, now: float, hold: float
     ) -> float | None:
@@ -115,7 +119,7 @@ class Background:
         self.odds = min(_odds(less), _odds(more))
         self._forget_at = answers + int(max(_ROUNDS * back, _REFUSALS / self.odds))
         self._credit, self._credited = math.inf, answers
-        self._spans = deque([self._spans[-1]], maxlen=_MEMORY)
+        self.compare_from_here()
         return back
 
 

@@ -236,14 +236,20 @@ class Batcher:
             flight.rows = []
             self._fail(rows, error, asked)
             return
+        # All at once: told one by one, the first would ask again before the last has heard, so that
+        # which rows share a batch, and with it the last bits of what they get, would be chance.
+        gives: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
         for row in over:
             one, version = asked.pop(id(row))
+            told = gives.setdefault(one.loop, [])
             if row.error is not None:
-                _tell(one.loop, one.future, error=self._failure(row.error, 1))
+                told.append(_giving(one.future, error=self._failure(row.error, 1)))
             elif row.cancelled:
-                _tell(one.loop, one.future, error=asyncio.CancelledError())
+                told.append(_giving(one.future, error=asyncio.CancelledError()))
             else:
-                _tell(one.loop, one.future, (row, version))
+                told.append(_giving(one.future, (row, version)))
+        for loop, its_gives in gives.items():
+            _hand(loop, its_gives)
 
     def _fail(
         self, rows: list[Row], error: BaseException, asked: dict[int, tuple[_Asked, int]]
@@ -279,7 +285,12 @@ def _tell(
     error: BaseException | None = None,
 ) -> None:
     """Give a future of another thread its result, if it still waits for one."""
+    _hand(loop, [_giving(future, result, error=error)])
 
+
+def _giving(
+    future: asyncio.Future[Any], result: Any = None, *, error: BaseException | None = None
+) -> Callable[[], None]:
     def give() -> None:
         if future.done():  # its caller may have been cancelled meanwhile
             return
@@ -290,7 +301,17 @@ def _tell(
         else:
             future.set_exception(error)
 
+    return give
+
+
+def _hand(loop: asyncio.AbstractEventLoop, gives: Sequence[Callable[[], None]]) -> None:
+    """Call all of them in one turn of the loop."""
+
+    def all_of_them() -> None:
+        for give in gives:
+            give()
+
     try:
-        loop.call_soon_threadsafe(give)
+        loop.call_soon_threadsafe(all_of_them)
     except RuntimeError:  # the loop has ended, and with it whoever waited
         return

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import ModelError
 from rolecraft.models._choices import Node
-from rolecraft.models._torch import torch, transformers
 from rolecraft.models.base import FinishReason
 from rolecraft.models.distribution import (
     NOT_ALLOWED,
@@ -29,6 +28,7 @@ from rolecraft.models.distribution import (
     nucleus,
     uniforms,
 )
+from rolecraft.models.torch_extra import torch, transformers
 
 if TYPE_CHECKING:
     from rolecraft.models._lora_layers import LoraLayers

@@ -18,9 +18,9 @@ from pydantic_core import PydanticUndefined, to_json
 
 from rolecraft.errors import InvalidAnswer
 from rolecraft.messages import Message
-from rolecraft.models._forms import form_of, reason_of
 from rolecraft.models.base import Model, Sampling, Session
 from rolecraft.models.by_field import Leaf, bare_kind, fill_fields, is_node
+from rolecraft.models.forms import form_of, reason_of
 from rolecraft.models.near_json import NotJSON, repair
 from rolecraft.models.questions import Check, read_choice, texts_of
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import AdapterError, MissingExtra
-from rolecraft.models._torch import torch
+from rolecraft.models.torch_extra import torch
 
 _BASE = "__base__"
 """What peft calls the rows of a mixed batch that have no adapter."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -12,10 +11,10 @@ from rolecraft.models.limits import When
 if TYPE_CHECKING:
     from rolecraft.models._crossed import Crossed
     from rolecraft.models.budget import Budget
-    from rolecraft.models.limits import LimitName, Limits, Note
+    from rolecraft.models.limits import Limits, Note
 
 
-class Timed(ABC):
+class Timed:
     """The part of a `Budget` that keeps time. `clock` gives seconds."""
 
     limits: Limits
@@ -58,18 +57,6 @@ class Timed(ABC):
             if allowed is not None and (passed := budget.seconds) >= allowed:
                 return budget._crossed("seconds", passed, doing, role, when=when)
         return None
-
-    @abstractmethod
-    def _crossed(
-        self,
-        limit: LimitName,
-        used: float,
-        doing: str,
-        role: str = "",
-        *,
-        needed: float = 0.0,
-        when: When = "before",
-    ) -> Crossed: ...
 
 
 class _Passing:

@@ -9,6 +9,7 @@ first span of the new one says why. With `on_rewrite="keep"` the old one goes on
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING
 from rolecraft._log import log
 from rolecraft.errors import NotRestorable, UsageError
 from rolecraft.models._continuing import Continuation
-from rolecraft.models._hashing import hash64
 from rolecraft.models._locality import looked_for
 from rolecraft.models._outline import HEAD, Outline
 from rolecraft.models._talk import Talk
@@ -27,9 +27,13 @@ from rolecraft.models._trial import alike, verdict
 from rolecraft.models._turns import Answer, turns_of, written_tools
 from rolecraft.models.base import Completion, Session, Tool
 from rolecraft.models.chat_template import TemplateRefuses
+from rolecraft.models.hashing import hash64
 
 if TYPE_CHECKING:
     from rolecraft.models.token_model import TokenModel
+
+MOST_IN_LOOP = 10_000
+"""So many new characters are tokenised in the event loop: it takes some milliseconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,6 +171,14 @@ class TokenSession(Session):
             restarts=True,
             rewrite=found.rewrite,
         )
+
+    async def extended(self, tools: Sequence[Tool] = ()) -> Extension:
+        """What `extend` says, without keeping the event loop where there is much to tokenise."""
+        last = next(reversed(self._answers), -1)
+        new = sum(len(message.content) for message in self.messages[last + 1 :])
+        if new <= MOST_IN_LOOP:
+            return self.extend(tools)
+        return await asyncio.to_thread(self.extend, tools)
 
     def commit(self, extension: Extension, completion: Completion) -> None:
         """Append one call's tokens."""

@@ -1,8 +1,7 @@
-"""What is vLLM's own: its presence, and which settings its engines always get here."""
+"""What can be known before an engine runs: of the vLLM that is installed, and of a base model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -10,26 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rolecraft.errors import MissingExtra, ModelError, UsageError
-from rolecraft.models._model_folder import check_folder
+from rolecraft.errors import MissingExtra, ModelError
+from rolecraft.models.model_folder import check_folder
 
 COLDEST = 0.01
 """vLLM samples at this temperature where a lower one (but not 0) is asked for."""
-
-# Each has one value that keeps what is recorded true; another would be a wrong log-probability, or
-# an answer under a distribution that nobody asked for.
-_FIXED: dict[str, Any] = {
-    # Of the distribution that was drawn from: after temperature, top-p and allowed tokens.
-    "logprobs_mode": "processed_logprobs",
-    # No temperature, top-p or repetition penalty out of the model's own files.
-    "generation_config": "vllm",
-}
-
-# What `engine={...}` may change.
-_DEFAULTS = {"disable_log_stats", "enable_chunked_prefill", "kv_cache_memory_bytes"}
-
-CPU_CACHE = 4 << 30
-"""Bytes of keys and values that are kept where there is no GPU."""
 
 
 def check_installed() -> None:
@@ -46,49 +30,6 @@ def is_for_cpus() -> bool:
         with suppress(PackageNotFoundError):
             return "cpu" in f"{name} {version(name)}"
     return False
-
-
-def engine_settings(
-    path: str,
-    given: Mapping[str, Any],
-    *,
-    context: int | None,
-    dtype: str,
-    max_adapters: int,
-    max_rank: int,
-    widest_support: int,
-) -> dict[str, Any]:
-    """Arguments of vLLM's engine, by the names it gives them (`AsyncEngineArgs`)."""
-    ours = {
-        "model": path,
-        "max_model_len": context,
-        "dtype": dtype,
-        "enable_lora": max_adapters > 0,
-        "max_logprobs": widest_support,
-        "disable_log_stats": True,
-        **_FIXED,
-    }
-    if max_adapters:
-        # Twice as many in main memory: during a swap the old versions still answer.
-        ours |= {
-            "max_loras": max_adapters,
-            "max_cpu_loras": 2 * max_adapters,
-            "max_lora_rank": _room(max_rank),
-        }
-    if is_for_cpus():
-        # vLLM (seen with 0.32) takes back the draw of a seeded request whose prompt was read in
-        # part, which generators of the CPU cannot do: the whole engine would die of it.
-        ours["enable_chunked_prefill"] = False
-        # vLLM would take nine tenths of the machine's memory, or refuse to start.
-        if "gpu_memory_utilization" not in given:
-            ours["kv_cache_memory_bytes"] = CPU_CACHE
-    clash = sorted(given.keys() & ours.keys() - _DEFAULTS)
-    if clash:
-        raise UsageError(
-            f"`engine={{...}}` sets {clash!r}, which have one right value here or an argument of "
-            f"their own. Leave them out."
-        )
-    return {name: value for name, value in {**ours, **given}.items() if value is not None}
 
 
 def weights_folder(path: str) -> Path | None:
@@ -118,11 +59,12 @@ class Base:
 def load_base(path: str) -> Base:
     """Load the tokenizer and the settings of a model. Raises `ModelError` if there is none."""
     check_folder(path)
-    from rolecraft.models._torch import transformers
+    from rolecraft.models.torch_extra import transformers
 
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-        config = transformers.AutoConfig.from_pretrained(path).get_text_config()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=False)
+        config = config.get_text_config()
     except Exception as error:  # each of the libraries underneath has errors of its own
         raise ModelError(
             f"`{path}` holds no model and tokenizer that vLLM could serve: "
@@ -139,12 +81,3 @@ def load_base(path: str) -> Base:
         vocabulary=config.vocab_size,
         context=getattr(config, "max_position_embeddings", None),
     )
-
-
-def _room(rank: int) -> int:
-    """The next rank that vLLM has kernels for."""
-    rooms = (8, 16, 32, 64, 128, 256, 320, 512)
-    for room in rooms:
-        if rank <= room:
-            return room
-    raise UsageError(f"`max_rank={rank!r}`: vLLM serves adapters of rank {rooms[-1]} at most.")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import ModelError
-from rolecraft.models._vllm_guard import Guard
+from rolecraft.models.process_guard import Guard
 
 QUOTED_LINES = 15
 """So many lines of the log's end are quoted in an error."""
@@ -29,14 +29,11 @@ LOOK_EVERY = 0.2
 """Seconds between two looks at a server that is starting."""
 
 
-def command(program: Sequence[str], settings: Mapping[str, Any], *, api_key: str) -> list[str]:
-    """The command line of a server. `settings` are engine arguments and those of `vllm serve`."""
-    settings = dict(settings)
-    # That adapters may come and go, vLLM wants to be told by the environment. The key is put there
-    # because every user of a machine can read command lines.
-    environment = ("VLLM_ALLOW_RUNTIME_LORA_UPDATING=True", f"VLLM_API_KEY={api_key}")
-    line = ["env", *environment, *program, "serve", str(settings.pop("model"))]
-    for name, value in settings.items():
+def command(program: Sequence[str], engine: Mapping[str, Any], **settings: Any) -> list[str]:
+    """The command line of a server: arguments of its engine, and settings of `vllm serve`."""
+    options = {**engine, **settings}
+    line = [*program, "serve", str(options.pop("model"))]
+    for name, value in options.items():
         option = "--" + name.replace("_", "-")
         if isinstance(value, bool):
             line.append(option if value else "--no-" + option[2:])
@@ -71,9 +68,10 @@ def free_port(host: str) -> int:
 
 
 class ServerProcess:
-    """One run of a server. `log` is appended to."""
+    """One run of the server of the model `name`. `log` is appended to."""
 
-    def __init__(self, line: Sequence[str], log: Path) -> None:
+    def __init__(self, line: Sequence[str], *, name: str, api_key: str, log: Path) -> None:
+        self._name = name
         self.log = log
         self._begin = log.stat().st_size if log.exists() else 0
         with log.open("ab") as out:
@@ -83,6 +81,10 @@ class ServerProcess:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # Every user of a machine can read command lines, so the key is not in one. That
+                # adapters may come and go, vLLM wants to be told here too.
+                env=os.environ
+                | {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_API_KEY": api_key},
             )
         self._guard = Guard([self._process.pid])
 
@@ -123,10 +125,12 @@ class ServerProcess:
         await asyncio.to_thread(self._guard.close)
         await asyncio.to_thread(self._process.wait)
 
-    def why(self, name: str) -> ModelError:
-        """That it has ended, with what it said."""
+    def error(self, what: str) -> ModelError:
+        """That the server `what`, with what it said last."""
         return ModelError(
-            f"The vLLM server of `{name}` ended with exit code {self.exit_code}. Its log "
-            f"`{self.log}` ends:\n{self.tail()}",
-            model=name,
+            f"The vLLM server of `{self._name}` {what}. Its log `{self.log}` ends:\n{self.tail()}",
+            model=self._name,
         )
+
+    def ended(self) -> ModelError:
+        return self.error(f"ended with exit code {self.exit_code}")

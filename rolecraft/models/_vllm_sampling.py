@@ -12,20 +12,19 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import ModelError, UsageError
-from rolecraft.models._adapter_files import Shape, base_shapes
-from rolecraft.models._hashing import hash64
 from rolecraft.models._vllm import COLDEST, load_base, weights_folder
+from rolecraft.models.adapter_files import Shape, base_shapes
 from rolecraft.models.adapter_proof import AdapterProof, check_probe
 from rolecraft.models.adapters import Adapters, AdapterVersion
 from rolecraft.models.base import FinishReason
-from rolecraft.models.reasoning import ReasoningFormat
-from rolecraft.models.token_model import OnRewrite, Sampled, TokenModel, TokenRequest, end_tokens
-from rolecraft.models.tool_calls import ToolCallParser
+from rolecraft.models.hashing import hash64
+from rolecraft.models.token_model import Sampled, TokenModel, TokenRequest, end_tokens
+from rolecraft.models.vllm_settings import VLLMSettings
 
 Logprobs = dict[int, float]
 """Ids and their natural log-probabilities at one position."""
@@ -49,57 +48,38 @@ class Drawn:
 
 
 class VLLMSampling(TokenModel):
-    """A `TokenModel` whose tokens vLLM samples. A subclass writes `_draw`, and adapters' way in.
-
-    See `VLLMModel` for the settings.
-    """
+    """A `TokenModel` whose tokens vLLM samples. A subclass writes `_draw`, and adapters' way in."""
 
     # It is on this machine and nothing is paid: tests may use it.
     real = False
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        name: str | None = None,
-        seed: int = 0,
-        max_tokens: int = 512,
-        template: Mapping[str, Any] | None = None,
-        parser: ToolCallParser | str | None = None,
-        reasoning: ReasoningFormat | str | None = None,
-        on_rewrite: OnRewrite = "fork",
-        max_rank: int = 64,
-        max_adapters: int = 8,
-        context: int | None = None,
-        also_known_as: Sequence[str] = (),
-        widest_support: int = 1024,
-    ) -> None:
+    def __init__(self, path: str | Path, settings: VLLMSettings) -> None:
         path = str(path)
         base = load_base(path)
         super().__init__(
             base.tokenizer,
-            name=name or path,
+            name=settings.name or path,
             ends=end_tokens(base.tokenizer, base.ends),
-            context=context or base.context,
-            seed=seed,
-            max_tokens=max_tokens,
-            template=template,
-            parser=parser,
-            reasoning=reasoning,
-            on_rewrite=on_rewrite,
+            context=settings.context or base.context,
+            seed=settings.seed,
+            max_tokens=settings.max_tokens,
+            template=settings.template,
+            parser=settings.parser,
+            reasoning=settings.reasoning,
+            on_rewrite=settings.on_rewrite,
         )
         self.path = path
+        self._vocabulary = base.vocabulary
+        widest = min(settings.widest_support, base.vocabulary)
+        self.settings = replace(settings, widest_support=widest)
         self.adapters = Adapters(
             load=self._take_in,
             unload=self._take_out,
-            base=(path, *([name] if name else []), *also_known_as),
+            base=(path, *filter(None, [settings.name]), *settings.also_known_as),
             shapes=self._shapes,
-            max_rank=max_rank,
+            max_rank=settings.max_rank,
         )
         """The adapters of the roles. A role without one is served by the base model."""
-        self._max_adapters = max_adapters
-        self._vocabulary = base.vocabulary
-        self._widest_support = min(widest_support, base.vocabulary)
 
     @abstractmethod
     async def _draw(
@@ -124,7 +104,7 @@ class VLLMSampling(TokenModel):
 
         Calls under way finish on the version they began with.
         """
-        if not self._max_adapters:
+        if not self.settings.max_adapters:
             raise UsageError(
                 f"`{self.name}` was made with `max_adapters=0`, so it serves its base model alone."
             )
@@ -193,7 +173,7 @@ class VLLMSampling(TokenModel):
 
     async def _write(self, request: TokenRequest, adapter: AdapterVersion | None) -> Sampled:
         settings = {
-            **self._settings(request, len(request.ids), self._widest_support),
+            **self._settings(request, len(request.ids), self.settings.widest_support),
             "max_tokens": request.max_tokens,
             "stop_token_ids": sorted(self.ends),
             "stop": list(request.stop),
@@ -272,10 +252,11 @@ class VLLMSampling(TokenModel):
             possible = sorted(token for token, logprob in at.items() if _possible(logprob))
             # One impossible id among the likeliest means that the possible ones are all there.
             if len(possible) == len(at) < self._vocabulary:
+                widest = self.settings.widest_support
                 raise ModelError(
-                    f"With `top_p={request.top_p!r}` a token was drawn from more than "
-                    f"{self._widest_support} possible ones, which is more than `{self.name}` "
-                    f"records. Use a lower `top_p`, 1, or `widest_support={self._vocabulary}`.",
+                    f"With `top_p={request.top_p!r}` a token was drawn from more than {widest} "
+                    f"possible ones, which is more than `{self.name}` records. Use a lower "
+                    f"`top_p`, 1, or `widest_support={self._vocabulary}`.",
                     model=self.name,
                 )
             supports.append(possible)

@@ -22,7 +22,8 @@ from typing import Any
 
 from rolecraft._log import log
 from rolecraft.errors import AdapterError, UsageError
-from rolecraft.models._adapter_files import (
+from rolecraft.models._base_names import compare_bases
+from rolecraft.models.adapter_files import (
     CONFIG,
     WEIGHTS,
     Shape,
@@ -30,7 +31,6 @@ from rolecraft.models._adapter_files import (
     digest_of,
     read_adapter,
 )
-from rolecraft.models._base_names import compare_bases
 
 __all__ = ["AdapterVersion", "Adapters", "digest_of"]
 
@@ -121,6 +121,10 @@ class Adapters:
         """The version that the role's next request gets; None for the base model."""
         return self._current.get(role)
 
+    def last(self, role: str) -> int:
+        """The highest version that the role has ever had; 0 if none. The next one is higher."""
+        return self._last.get(role, 0)
+
     @property
     def roles(self) -> list[str]:
         """The roles that have an adapter, sorted."""
@@ -148,7 +152,7 @@ class Adapters:
                 "An adapter belongs to a role, and `role` is empty: name the role that it is for."
             )
         async with self._swapping:
-            last = self._last.get(role, 0)
+            last = self.last(role)
             if version is not None and version <= last:
                 raise UsageError(
                     f"`version={version!r}`: role {role!r} has had version {last} already, and a "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rolecraft.errors import LimitReached, ModelError, UsageError
@@ -43,6 +43,15 @@ class Sampling:
     seed: int | None = None
     choices: tuple[str, ...] | None = None
     """The answer is one of these. Local models can sample nothing else; API models are told."""
+
+    def filled(self, defaults: Sampling) -> Sampling:
+        """The same, with those of `defaults` where a field is not set."""
+        unset = {
+            field.name: getattr(defaults, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) in (None, ())
+        }
+        return replace(self, **unset)
 
 
 DEFAULT_SAMPLING = Sampling()
@@ -166,6 +175,8 @@ class Session:
         self.seed = seed
         self.id = ""
         """Name of the conversation in the trajectory; the role sets it."""
+        self.defaults = DEFAULT_SAMPLING
+        """How to sample where a call leaves it open."""
         self.budget: Budget | None = None
         self.on_ask: Callable[[Session, Call], Completion | None] | None = None
         """Called before each call. A role that follows a record gives the answer from it."""
@@ -218,7 +229,9 @@ class Session:
                 f"Role {self.role!r} asked in a session that is still waiting for an answer. "
                 f"A conversation is one after the other: await the answer, or open another session."
             )
-        sampling = sampling or DEFAULT_SAMPLING
+        sampling = sampling or self.defaults
+        if self.defaults is not DEFAULT_SAMPLING:
+            sampling = sampling.filled(self.defaults)
         call = Call([*self.messages[self._told :], *new_messages], tuple(tools), sampling)
         given = self.on_ask(self, call) if self.on_ask is not None else None
         self._asking = True

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from rolecraft.errors import InvalidAnswer
-from rolecraft.models._forms import flaws
+from rolecraft.models.forms import flaws
 
 
 class Leaf(NamedTuple):

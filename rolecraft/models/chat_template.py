@@ -48,8 +48,9 @@ class ChatTemplate:
             )
         self._tokenizer = tokenizer
         self._name = name
-        self._settings = dict(settings or {})
-        self.settings = json.dumps(self._settings, sort_keys=True, default=str)
+        self.arguments: Mapping[str, Any] = dict(settings or {})
+        """The extra arguments."""
+        self.settings = json.dumps(self.arguments, sort_keys=True, default=str)
         """The extra arguments, as JSON."""
         self.plain = PlainText(tokenizer, name)
         self.local = is_local(self.source)
@@ -120,7 +121,7 @@ class ChatTemplate:
                 tools=_read(tools) if tools else None,
                 tokenize=False,
                 add_generation_prompt=opens_answer,
-                **self._settings,
+                **self.arguments,
             )
         except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             # Of a template that was written for other members, or raises for these roles.

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rolecraft.models._hashing import GOLDEN
-from rolecraft.models._torch import torch
+from rolecraft.models.hashing import GOLDEN
+from rolecraft.models.torch_extra import torch
 
 NOT_ALLOWED = -1
 """Pads rows of support tensors: no token id."""

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -164,7 +164,7 @@ class LiteLLMModel(Model):
     async def _complete(
         self, session: Session, tools: Sequence[Tool], sampling: Sampling
     ) -> Completion:
-        sampling = self._with_defaults(sampling)
+        sampling = sampling.filled(self.sampling)
         request = self._request(session, tools, sampling)
         wasted = Usage(calls=0)
         limiter = self.limiter
@@ -275,14 +275,6 @@ class LiteLLMModel(Model):
             **self.extra,
         }
 
-    def _with_defaults(self, sampling: Sampling) -> Sampling:
-        unset = {
-            field.name: getattr(self.sampling, field.name)
-            for field in fields(Sampling)
-            if getattr(sampling, field.name) in (None, ())
-        }
-        return replace(sampling, **unset)
-
     def _load(self) -> None:
         """Import LiteLLM and look the model up in its tables. Takes seconds: run in a thread."""
         litellm = _litellm.load()
@@ -315,7 +307,7 @@ class LiteLLMModel(Model):
         """Tokens of the prompt and of the answer, at most."""
         if not self._provider:
             self._load()
-        sampling = self._with_defaults(sampling)
+        sampling = sampling.filled(self.sampling)
         counted, tokens = self._counted.get(session, (0, 0))
         # A history only grows, so that each message is counted once.
         tokens += self._tokens(write_messages(session.messages[counted:]))

@@ -15,9 +15,7 @@ of keys nothing is kept, nor part of the hash.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -30,6 +28,7 @@ from rolecraft.errors import RolecraftError
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models.base import DEFAULT_SAMPLING, Completion, Model, Sampling, Tool
 from rolecraft.trajectories.events import Usage
+from rolecraft.trajectories.whole_file import write_whole
 
 VERSION = 1
 """Of the files. A prompt that changes needs none: the prompt is part of the question."""
@@ -132,19 +131,14 @@ class PromptCache:
             line["provider_fields"] = answer.provider_fields
         if answer.model:
             line["answered_by"] = answer.model
-        temporary = path.with_name(f".{name}.{os.getpid()}.tmp")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(line), encoding="ascii")
-            os.replace(temporary, path)
+            write_whole(path, json.dumps(line))
         except OSError as error:
             raise CacheError(
                 f"The answer of {model!r} cannot be kept in `{self.folder}`: "
                 f"{error.strerror or error}. Name another folder, or ask without a cache."
             ) from error
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.folder.glob("??/*.json"))

@@ -51,7 +51,7 @@ async def put_question(
             session, prompt, returns=returns, check=check, retries=retries
         )
     else:
-        from rolecraft.models._forms import form_of
+        from rolecraft.models.forms import form_of
 
         form = form_of(returns)
         prompt = f"{prompt}\n\nAnswer with JSON only, of this JSON Schema:\n{form.text}"
@@ -65,7 +65,7 @@ async def put_question(
             if check is not None:
                 check(answer)
         except ValueError as error:  # `_Unreadable`, and what `check` raises
-            from rolecraft.models._forms import reason_of
+            from rolecraft.models.forms import reason_of
 
             problem = reason_of(error)
             reason = error.reason if isinstance(error, _Unreadable) else problem
@@ -120,7 +120,7 @@ def _read_json(adapter: Any, completion: Completion) -> Any:
     """The one value of the type in a reply; words, and values of other types, may be around it."""
     from pydantic import ValidationError
 
-    from rolecraft.models._forms import flaws
+    from rolecraft.models.forms import flaws
 
     again = "Answer again, with JSON only."
     cut = completion.finish_reason == "length"

@@ -18,8 +18,14 @@ added to that here, and why:
 - A limit below 1 means pauses. A server that takes 10 requests a second and answers each in 20 ms
   is kept busy by a fifth of a request at a time (Little's law), so requests begin `usual time of
   an answer / limit` seconds apart. Above 1 they are spread in the same way.
+- The limit begins small and doubles each round (slow start, RFC 5681) while it is what holds calls
+  back. A few refusals without `Retry-After` do not end that, as long as more is answered.
+- A server that refused then and refuses now has taken in between what it takes. Times the usual
+  time of an answer that is the limit to go on with, a little below; and where the same was measured
+  before, more is tried ever more rarely.
 - A server that refuses everything for a while says nothing of what it takes otherwise: from the
-  first answer on the limit doubles (slow start, RFC 5681) up to where refusals began.
+  first answer on the limit doubles up to where refusals began, and what nobody answers is asked
+  half as often each time.
 - Refusals that asking less does not make fewer are no congestion: `_background.py`.
 """
 
@@ -43,6 +49,14 @@ GENTLE = 0.85
 """What a congestion leaves of the limit where the one before is over."""
 HARSH = 0.5
 """What it leaves where it is not."""
+LITTLE = 0.97
+"""What it leaves of the rate that was measured, where that is known."""
+NEAR = 0.8
+"""From this part of it on, a rate is the one that was measured before."""
+EARLY = 0.5
+"""Part of the patience; a congestion that comes before says that the rate is not known."""
+RARELY = 4.0
+"""Times the patience, at most, where it is the same rate again and again."""
 OVER = 8
 """A congestion is over when so many answers have come since, or a round of them."""
 PATIENCE = 40
@@ -76,7 +90,7 @@ class RateLimiter:
     def __init__(
         self,
         *,
-        start: float = 1024,
+        start: float = 16,
         least: float = 0.1,
         most: float = 4096,
         longest_gap: float = 60.0,
@@ -122,9 +136,17 @@ class RateLimiter:
         """The latest request that had begun when the limit was lowered last."""
         self._since = 0
         """Answers since then."""
+        self._refused_since = 0
+        """Refusals in this round of the slow start."""
         self._step, self._patience = 1.0, math.inf
         """What an answer adds to the limit, and after how many answers that doubles."""
-        self._known = math.inf
+        self._cut_when = clock()
+        """When the limit was lowered last."""
+        self._taken, self._rarely = math.inf, 1.0
+        """What was measured last, in requests under way; how many times the patience."""
+        self._in_vain = 0
+        """Congestions since the last answer."""
+        self._known = math.inf if start < most else self.limit
         """Up to here the limit grows by doubling."""
         self._background = Background(clock())
 
@@ -253,11 +275,23 @@ class RateLimiter:
             self._paused_until = max(self._paused_until, self._clock() + retry_after)
         if number <= self._cut_at or self._fixed:  # of a congestion that is known
             return
+        if self._known == math.inf and not retry_after and self._mostly_answered():
+            return
         if not self._background.pardons(self.answers, self.limit):
             self._congested(retry_after or 0.0)
 
+    def _mostly_answered(self) -> bool:
+        """One more is refused: whether it is few, or less than are answered, in this round."""
+        if self._since + self._refused_since >= max(self.limit, 2 * OVER):
+            self._since = self._refused_since = 0
+        self._refused_since += 1
+        return self._refused_since < OVER or self._refused_since <= self._since
+
     def _congested(self, pause: float) -> None:
         now, limit, answered = self._clock(), self.limit, self._since
+        # Refused then and now, in between it has taken what it takes (Little's law).
+        seconds, self._cut_when = now - self._cut_when, now
+        taken = min(answered * self._took / seconds, limit) if seconds else 0.0
         load, hold = limit if self._queue else min(limit, self.under_way), 0.0
         first = not self.congestions
         if first:
@@ -266,28 +300,44 @@ class RateLimiter:
         over = first or answered >= min(limit, OVER)
         if over or answered:
             self._known = limit * (GENTLE if over else HARSH)
+        old, known = limit, over and not first and self._queue and answered >= min(limit, 64)
+        near = known and NEAR <= taken / self._taken <= 1 / NEAR
+        if over:
+            early = answered < EARLY * self._patience
+            self._rarely = min(self._rarely * 2, RARELY) if near and not early else 1.0
+        if known:
+            self._taken = taken
+        self._in_vain = 0 if answered else self._in_vain + 1
         if over and not first:
-            limit *= GENTLE
+            keep = LITTLE if near and not early else GENTLE
+            if known:
+                keep = min(keep, LITTLE * taken / limit)
+                keep = max(keep, HARSH / 2 if near else HARSH)
+                self._known = limit * keep
+            limit *= keep
         else:
-            hold = min(self._took or LONGEST_HOLD, LONGEST_HOLD)
+            hold = min((self._took or LONGEST_HOLD) * 2.0 ** min(self._in_vain, 9), LONGEST_HOLD)
             self._paused_until = max(self._paused_until, now + hold)
             # With fewer requests at a time, answers may take another time.
             self._timed, self._timed_from = 0, self._begun
             # Where nothing is answered at all, asking less and less often finds nothing out.
             limit = max(limit * HARSH, 0.0 if answered else min(limit, 1.0))
         back = self._background.congested(self._begun, load, self.answers, now, hold)
+        if first and 2 * self.answers >= load:
+            # A burst that the server had in store says nothing of what it takes.
+            self._background.compare_from_here()
         if back is None:  # less would be asked in vain, perhaps
             limit = self.limit
         elif back > load:
-            self._known = max(self._known, back)
+            self._known = math.inf  # what it takes is not known
         # As many answers as come in `PAUSES` times the pause, if that is more.
         paused = PAUSES * min(pause, _LONGEST_PAUSE) * limit / self._took if self._took else 0.0
-        self._patience = max(PATIENCE, ROUNDS * limit, paused)
-        self._step = (1 - GENTLE) * limit / self._patience
+        self._patience = max(PATIENCE * self._rarely, ROUNDS * limit, paused)
+        self._step = (1 - GENTLE) * (limit if near else old) / self._patience
         self.limit = max(limit, self.least)
         self.lowest = min(self.lowest, self.limit)
         self.congestions += 1
-        self._cut_at, self._since = self._begun, 0
+        self._cut_at, self._since, self._refused_since = self._begun, 0, 0
         self._next_at = max(self._next_at, now)  # nothing is made up for
 
 

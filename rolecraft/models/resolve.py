@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from rolecraft.errors import UsageError
-from rolecraft.models._model_folder import check_folder
 from rolecraft.models.base import Model
+from rolecraft.models.model_folder import check_folder
 
 HUMAN = "human"
 """Names the person at the terminal."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rolecraft.errors import UsageError
-from rolecraft.models._torch import torch, transformers
+from rolecraft.models.torch_extra import torch, transformers
 from rolecraft.models.transformers_model import TransformersModel
 
 _ROLES = ("system", "user", "assistant", "tool")

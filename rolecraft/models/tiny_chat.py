@@ -13,9 +13,9 @@ from typing import Any
 
 from rolecraft.errors import ModelError
 from rolecraft.messages import Message
-from rolecraft.models._torch import torch, transformers
 from rolecraft.models.base import Tool
 from rolecraft.models.tiny import small_llama
+from rolecraft.models.torch_extra import torch, transformers
 from rolecraft.models.transformers_model import TransformersModel
 
 _START, _END = "<|im_start|>", "<|im_end|>"
@@ -65,19 +65,34 @@ def tiny_chat_model(
     heads: int = 4,
     context: int = 2048,
     max_tokens: int = 256,
+    for_adapters: bool = False,
 ) -> TransformersModel:
     """An untrained model; about 0.1 M parameters by default, float32, on the CPU.
 
     `seed` sets the initial weights and the sampling. `context` is the longest conversation in
-    tokens, which are bytes.
+    tokens, which are bytes. `for_adapters` draws larger weights than is usual for large models: an
+    adapter leaves the output layer as it is, and could make no token likely by a very small one.
     """
     tokenizer = byte_tokenizer()
     module = small_llama(
-        tokenizer, seed=seed, hidden=hidden, layers=layers, heads=heads, context=context
+        tokenizer,
+        seed=seed,
+        hidden=hidden,
+        layers=layers,
+        heads=heads,
+        context=context,
+        initialise=_draw_large if for_adapters else None,
     )
     return TransformersModel(
         module, tokenizer, name=name, seed=seed, max_tokens=max_tokens, parser="hermes"
     )
+
+
+def _draw_large(module: Any, width: int) -> None:
+    for weight in module.parameters():
+        if weight.ndim == 2:
+            torch.nn.init.normal_(weight, std=width**-0.5)
+    torch.nn.init.normal_(module.lm_head.weight, std=2 * width**-0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

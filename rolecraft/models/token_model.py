@@ -17,7 +17,6 @@ from rolecraft._log import log
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.messages import Message
 from rolecraft.models._choices import Node, choice_tree
-from rolecraft.models._hashing import hash64
 from rolecraft.models._pieces import Pieces, posting, trimming
 from rolecraft.models._reading import AnswerReader, by_kind
 from rolecraft.models._stops import Stops
@@ -27,6 +26,7 @@ from rolecraft.models._token_session import Extension, TokenSession
 from rolecraft.models._turns import Answer, turns_of, written_tools
 from rolecraft.models.base import Completion, FinishReason, Model, Sampling, Session, Tool
 from rolecraft.models.chat_template import CACHED_PROMPTS, ChatTemplate
+from rolecraft.models.hashing import hash64
 from rolecraft.models.reasoning import ReasoningFormat
 from rolecraft.models.tool_calls import ContentPiece, ParsedOutput, ToolCallParser
 from rolecraft.models.tool_calls.output import Piece
@@ -142,7 +142,7 @@ class TokenModel(Model):
         assert isinstance(session, TokenSession)
         if tools:
             self.check_tools(tools)
-        extension = session.extend(tools)
+        extension = await session.extended(tools)
         request = self._request(session, extension, tools, sampling)
         answer = await self.sample(request)
         if extension.rewrite:

@@ -15,12 +15,12 @@ from rolecraft.errors import ModelError, UsageError
 from rolecraft.models._batching import Batcher
 from rolecraft.models._decoding import Flight, Row
 from rolecraft.models._lora_layers import LoraLayers
-from rolecraft.models._model_folder import check_folder
-from rolecraft.models._torch import no_progress_bars, torch, transformers
 from rolecraft.models.adapters import Adapters, AdapterVersion
+from rolecraft.models.model_folder import check_folder
 from rolecraft.models.reasoning import ReasoningFormat
 from rolecraft.models.token_model import OnRewrite, Sampled, TokenModel, TokenRequest, end_tokens
 from rolecraft.models.tool_calls import ToolCallParser
+from rolecraft.models.torch_extra import no_progress_bars, torch, transformers
 
 Out = TypeVar("Out")
 
@@ -110,8 +110,12 @@ class TransformersModel(TokenModel):
         check_folder(path)
         try:
             with no_progress_bars():
-                tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-                module = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(
+                    path, trust_remote_code=False
+                )
+                module = transformers.AutoModelForCausalLM.from_pretrained(
+                    path, dtype=dtype, trust_remote_code=False
+                )
         except Exception as error:  # each of the libraries underneath has errors of its own
             raise ModelError(
                 f"`{path}` holds no model and tokenizer that `transformers` can load: "

@@ -11,20 +11,19 @@ import asyncio
 import itertools
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import ModelError, ModelUnavailable, UsageError
-from rolecraft.models._vllm import check_installed, engine_settings
-from rolecraft.models._vllm_guard import Guard, children
+from rolecraft.models._keywords import keywords_of
+from rolecraft.models._vllm import check_installed
 from rolecraft.models._vllm_sampling import Drawn, Listen, Logprobs, VLLMSampling
 from rolecraft.models.adapters import AdapterVersion
-from rolecraft.models.reasoning import ReasoningFormat
-from rolecraft.models.token_model import OnRewrite
-from rolecraft.models.tool_calls import ToolCallParser
+from rolecraft.models.process_guard import Guard, children
+from rolecraft.models.vllm_settings import VLLMSettings
 
 # Which processes are an engine's is seen by what is new once it has started.
 _one_starts = threading.Lock()
@@ -35,15 +34,7 @@ class VLLMModel(VLLMSampling):
 
     `path` is a folder as `save_pretrained` writes it, or a name on the Hugging Face hub. The
     engine starts at the first call (or at `await model.prepare()`), which takes from half a minute
-    to minutes. `context` is the longest conversation in tokens (default: the model's own), and
-    `dtype` as for vLLM (`"float32"`, `"bfloat16"`, ...).
-
-    `max_adapters` is how many roles' adapters may take part in one step (0: base model only),
-    `max_rank` is the largest rank; both cost memory. `also_known_as` are further names that
-    adapters may call this base model by. `widest_support` bounds how many ids a token may be
-    drawn from where `top_p` is below 1. `restarts` is how often a dead engine is started anew.
-    `engine` are further arguments of vLLM's engine, by the names of its `AsyncEngineArgs`:
-    `{"gpu_memory_utilization": 0.6, "tensor_parallel_size": 2}`. For the others see `TokenModel`.
+    to minutes. The other arguments are those of `VLLMSettings`.
 
     Sampling depends on weights, seeds and positions, and on rounding: which calls share a step
     changes sums in their last bits, so that long answers may differ between runs. One event loop
@@ -51,52 +42,10 @@ class VLLMModel(VLLMSampling):
     import it again in its own processes.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        name: str | None = None,
-        seed: int = 0,
-        max_tokens: int = 512,
-        context: int | None = None,
-        dtype: str = "auto",
-        template: Mapping[str, Any] | None = None,
-        parser: ToolCallParser | str | None = None,
-        reasoning: ReasoningFormat | str | None = None,
-        on_rewrite: OnRewrite = "fork",
-        max_adapters: int = 8,
-        max_rank: int = 64,
-        also_known_as: Sequence[str] = (),
-        widest_support: int = 1024,
-        restarts: int = 2,
-        engine: Mapping[str, Any] | None = None,
-    ) -> None:
+    @keywords_of(VLLMSettings)
+    def __init__(self, path: str | Path, settings: VLLMSettings) -> None:
         check_installed()
-        super().__init__(
-            path,
-            name=name,
-            seed=seed,
-            max_tokens=max_tokens,
-            template=template,
-            parser=parser,
-            reasoning=reasoning,
-            on_rewrite=on_rewrite,
-            max_rank=max_rank,
-            max_adapters=max_adapters,
-            context=context,
-            also_known_as=also_known_as,
-            widest_support=widest_support,
-        )
-        self._arguments = engine_settings(
-            str(path),
-            engine or {},
-            context=context,
-            dtype=dtype,
-            max_adapters=max_adapters,
-            max_rank=max_rank,
-            widest_support=self._widest_support,
-        )
-        self._restarts = restarts
+        super().__init__(path, settings)
         self.starts = 0
         """How often an engine has been started."""
         self._engine: Any = None
@@ -127,7 +76,7 @@ class VLLMModel(VLLMSampling):
                 return
             if self._engine is not None:
                 await self._stop()
-            if self.starts > self._restarts:
+            if self.starts > self.settings.restarts:
                 raise ModelUnavailable(
                     f"vLLM's engine of `{self.name}` has died {self.starts} times and is not "
                     f"started again. See what it wrote to stderr; `restarts=` allows more.",
@@ -147,18 +96,18 @@ class VLLMModel(VLLMSampling):
     def _start(self) -> Any:
         from vllm import AsyncEngineArgs, AsyncLLMEngine
 
-        settings = dict(self._arguments)
+        arguments = self.settings.engine_arguments(self.path)
         if "log_level" in AsyncEngineArgs.__dataclass_fields__:  # since 0.32
-            settings.setdefault("log_level", "WARNING")
+            arguments.setdefault("log_level", "WARNING")
         with _one_starts:
             before = set(children("VLLM::"))
             try:
                 with _no_interrupts():
-                    engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**settings))
+                    engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(**arguments))
             except Exception as error:  # whatever went wrong, in whichever of its libraries
                 raise ModelError(
                     f"vLLM's engine of `{self.name}` did not start: {error} (vLLM writes the cause "
-                    f"to stderr). Its settings: {self._arguments!r}.",
+                    f"to stderr). Its settings: {arguments!r}.",
                     model=self.name,
                 ) from error
             self._guard = Guard(set(children("VLLM::")) - before)
@@ -223,7 +172,7 @@ class VLLMModel(VLLMSampling):
         )
 
     def _dead(self) -> ModelUnavailable:
-        left = max(0, self._restarts + 1 - self.starts)
+        left = max(0, self.settings.restarts + 1 - self.starts)
         return ModelUnavailable(
             f"vLLM's engine of `{self.name}` died, and this answer with it (vLLM writes the cause "
             f"to stderr). "

@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import httpx
 
 from rolecraft._log import log as logger
 from rolecraft.errors import ModelError, ModelUnavailable
-from rolecraft.models._vllm import check_installed, engine_settings
+from rolecraft.models._keywords import keywords_of
+from rolecraft.models._vllm import check_installed
 from rolecraft.models._vllm_process import (
     LOOK_EVERY,
     ServerProcess,
@@ -28,10 +27,8 @@ from rolecraft.models._vllm_process import (
     free_port,
     vllm_program,
 )
-from rolecraft.models.reasoning import ReasoningFormat
-from rolecraft.models.token_model import OnRewrite
-from rolecraft.models.tool_calls import ToolCallParser
 from rolecraft.models.vllm_server_model import VLLMServerModel
+from rolecraft.models.vllm_settings import VLLMServerSettings
 
 # Seconds a server may take to end by itself before it is killed.
 PATIENCE = 15.0
@@ -47,79 +44,22 @@ class VLLMServer:
     a model for roles, `server.url` and `server.api_key` are for anything that speaks OpenAI's
     protocol.
 
-    `port` is a free one when None. `api_key` is made up when None. `log` is the file that the
-    server writes to (a temporary one when None). `start_seconds` is how long it may take to answer
-    (weights may have to be fetched), `restarts` how often it is started anew after a crash.
-    `program` is the command that `serve` is put after (default: vLLM of this interpreter).
-    `settings` of the model are those of `VLLMModel`: `context`, `dtype`, `max_adapters`, `engine`
-    and so on.
+    `path` is as for `VLLMModel`. The other arguments are those of `VLLMServerSettings`, and with
+    them those of the model: `VLLMSettings`.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        host: str = "127.0.0.1",
-        port: int | None = None,
-        api_key: str | None = None,
-        log: str | Path | None = None,
-        start_seconds: float = 900.0,
-        restarts: int = 2,
-        program: Sequence[str] | None = None,
-        name: str | None = None,
-        seed: int = 0,
-        max_tokens: int = 512,
-        context: int | None = None,
-        dtype: str = "auto",
-        template: Mapping[str, Any] | None = None,
-        parser: ToolCallParser | str | None = None,
-        reasoning: ReasoningFormat | str | None = None,
-        on_rewrite: OnRewrite = "fork",
-        max_adapters: int = 8,
-        max_rank: int = 64,
-        also_known_as: Sequence[str] = (),
-        widest_support: int = 1024,
-        engine: Mapping[str, Any] | None = None,
-    ) -> None:
-        if program is None:
+    @keywords_of(VLLMServerSettings)
+    def __init__(self, path: str | Path, settings: VLLMServerSettings) -> None:
+        if settings.program is None:
             check_installed()
-        self.host = host
-        self.port = port
-        self.api_key = api_key or secrets.token_urlsafe(24)
-        self.log = Path(log) if log is not None else None
-        self.restarts = restarts
+        self.settings = settings
+        self.port = settings.port
+        self.api_key = settings.api_key or secrets.token_urlsafe(24)
+        self.log = Path(settings.log) if settings.log is not None else None
         self.starts = 0
         """How often the server has been started."""
-        self._wanted_port = port
-        self._start_seconds = start_seconds
-        self._program = list(program) if program is not None else vllm_program()
-        self.model = VLLMServerModel(
-            path,
-            server=self,
-            name=name,
-            seed=seed,
-            max_tokens=max_tokens,
-            context=context,
-            template=template,
-            parser=parser,
-            reasoning=reasoning,
-            on_rewrite=on_rewrite,
-            max_adapters=max_adapters,
-            max_rank=max_rank,
-            also_known_as=also_known_as,
-            widest_support=widest_support,
-        )
+        self.model = VLLMServerModel(path, self, settings)
         """The model that it serves. Roles with adapters are served by theirs."""
-        self._settings = engine_settings(
-            str(path),
-            engine or {},
-            context=context,
-            dtype=dtype,
-            max_adapters=max_adapters,
-            max_rank=max_rank,
-            widest_support=self.model.widest_support,
-        )
-        self._settings["served_model_name"] = self.model.name
         self._process: ServerProcess | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -128,7 +68,7 @@ class VLLMServer:
     @property
     def url(self) -> str:
         """Where its OpenAI-compatible API is."""
-        return f"http://{self.host}:{self.port}/v1"
+        return str(httpx.URL(scheme="http", host=self.settings.host, port=self.port, path="/v1"))
 
     @property
     def pid(self) -> int | None:
@@ -141,12 +81,7 @@ class VLLMServer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
     async def start(self) -> None:
@@ -181,13 +116,17 @@ class VLLMServer:
 
     async def healthy(self) -> bool:
         """Whether it answers now."""
-        if self._process is None or self._process.exit_code is not None:
+        if self.pid is None:
             return False
         with suppress(httpx.HTTPError):
             async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
-                answer = await client.get(f"http://{self.host}:{self.port}/health")
-                return answer.status_code == 200
+                return (await client.get(httpx.URL(self.url).join("/health"))).is_success
         return False
+
+    def client(self, **options: Any) -> httpx.AsyncClient:
+        """A client of `url` that has the key. `options` are httpx's."""
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, trust_env=False, **options)
 
     async def ready(self) -> None:
         """Wait while it is being started anew. Raises `ModelUnavailable` if it does not run."""
@@ -208,14 +147,14 @@ class VLLMServer:
     async def _launch(self) -> None:
         self.starts += 1
         for left in reversed(range(PORTS)):
-            self.port = self._wanted_port or free_port(self.host)
+            self.port = self.settings.port or free_port(self.settings.host)
             if await self._start_process():
                 break
             # Between our look and the server's, which loads its libraries first, somebody else
             # took the port.
             assert self._process is not None
-            if self._wanted_port is not None or not left:
-                raise self._process.why(self.model.name)
+            if self.settings.port is not None or not left:
+                raise self._process.ended()
             await self._end_process()
             logger.info(f"Port {self.port} was taken meanwhile; another one is tried.")
         try:
@@ -223,46 +162,42 @@ class VLLMServer:
         except ModelError:
             raise
         except Exception as error:  # it answered before, and does not now, or not as vLLM does
-            raise ModelError(
-                f"The vLLM server of `{self.model.name}` answers and cannot be used: {error!r}. "
-                f"Its log `{self.log}` ends:\n{self.tail()}",
-                model=self.model.name,
-            ) from error
+            assert self._process is not None
+            raise self._process.error(f"answers and cannot be used: {error!r}") from error
         self._ready.set()
 
     async def _start_process(self) -> bool:
         """Start it, and wait until it answers. False if it ended because its port was taken."""
         assert self.log is not None
         line = command(
-            self._program,
-            {**self._settings, "host": self.host, "port": self.port},
-            api_key=self.api_key,
+            self.settings.program or vllm_program(),
+            self.model.settings.engine_arguments(self.model.path),
+            served_model_name=self.model.name,
+            host=self.settings.host,
+            port=self.port,
         )
-        process = self._process = ServerProcess(line, self.log)
+        process = self._process = ServerProcess(
+            line, name=self.model.name, api_key=self.api_key, log=self.log
+        )
         try:
-            async with asyncio.timeout(self._start_seconds):
+            async with asyncio.timeout(self.settings.start_seconds):
                 while not (await self.healthy() and await self._is_ours()):
                     if process.exit_code is not None:
                         if process.port_was_taken():
                             return False
-                        raise process.why(self.model.name)
+                        raise process.ended()
                     await asyncio.sleep(LOOK_EVERY)
         except TimeoutError:
-            raise ModelError(
-                f"The vLLM server of `{self.model.name}` did not answer within "
-                f"{self._start_seconds:g} s, its `start_seconds`. Its log `{self.log}` ends:\n"
-                f"{process.tail()}",
-                model=self.model.name,
+            raise process.error(
+                f"did not answer within {self.settings.start_seconds:g} s, its `start_seconds`"
             ) from None
         return True
 
     async def _is_ours(self) -> bool:
         """Whether what answers there takes our key and has our model: it may be another's port."""
         with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
-            async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
-                answer = await client.get(
-                    f"{self.url}/models", headers={"Authorization": f"Bearer {self.api_key}"}
-                )
+            async with self.client(timeout=5.0) as client:
+                answer = await client.get("/models")
                 return self.model.name in {model["id"] for model in answer.json()["data"]}
         return False
 
@@ -272,10 +207,10 @@ class VLLMServer:
             assert self._process is not None
             await self._process.exited()
             self._ready.clear()
-            crash = self._process.why(self.model.name)
+            crash = self._process.ended()
             logger.warning(str(crash))
             await self._end_process()
-            if self.starts > self.restarts:
+            if self.starts > self.settings.restarts:
                 self._give_up(crash)
                 return
             try:

@@ -16,6 +16,7 @@ import httpx
 from rolecraft.errors import AdapterError, ModelError, ModelUnavailable
 from rolecraft.models._vllm_sampling import Drawn, Listen, Logprobs, VLLMSampling
 from rolecraft.models.adapters import AdapterVersion
+from rolecraft.models.vllm_settings import VLLMSettings
 
 if TYPE_CHECKING:
     from rolecraft.models.vllm_server import VLLMServer
@@ -29,17 +30,12 @@ _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 
 
 class VLLMServerModel(VLLMSampling):
-    """What `VLLMServer.model` is. `server` is the server, the rest as for `VLLMModel`."""
+    """What `VLLMServer.model` is. `path` and `settings` are as for `VLLMModel`."""
 
-    def __init__(self, path: str | Path, *, server: VLLMServer, **settings: Any) -> None:
-        super().__init__(path, **settings)
+    def __init__(self, path: str | Path, server: VLLMServer, settings: VLLMSettings) -> None:
+        super().__init__(path, settings)
         self._server = server
         self._client: httpx.AsyncClient | None = None
-
-    @property
-    def widest_support(self) -> int:
-        """How many ids a token may be drawn from where `top_p` is below 1."""
-        return self._widest_support
 
     async def prepare(self) -> None:
         await self._server.ready()
@@ -47,13 +43,7 @@ class VLLMServerModel(VLLMSampling):
     async def connect(self) -> None:
         """The server has started, perhaps anew: learn its limit, and give it the adapters."""
         await self._disconnect()
-        self._client = httpx.AsyncClient(
-            base_url=self._server.url,
-            headers={"Authorization": f"Bearer {self._server.api_key}"},
-            timeout=_TIMEOUT,
-            limits=_LIMITS,
-            trust_env=False,
-        )
+        self._client = self._server.client(timeout=_TIMEOUT, limits=_LIMITS)
         listed = (await self._client.get("/models")).json()
         self._context = int(listed["data"][0]["max_model_len"])
         await self.adapters.reload()
@@ -145,14 +135,10 @@ class VLLMServerModel(VLLMSampling):
     def _check(self, answer: httpx.Response) -> None:
         if answer.is_success:
             return
-        try:
-            why = _message(answer.json())
-        except ValueError:
-            why = answer.text
         kind = ModelUnavailable if answer.status_code >= 500 else ModelError
         raise kind(
             f"The vLLM server of `{self.name}` refused a request (HTTP {answer.status_code}): "
-            f"{why}",
+            f"{_why(answer)}",
             model=self.name,
             status=answer.status_code,
         )
@@ -163,7 +149,7 @@ class VLLMServerModel(VLLMSampling):
         if answer.is_error:
             raise AdapterError(
                 f"vLLM refuses the adapter `{version.source}` of role {version.role!r}: "
-                f"{_message(answer.json())}",
+                f"{_why(answer)}",
                 model=self.name,
                 status=answer.status_code,
             )
@@ -172,6 +158,13 @@ class VLLMServerModel(VLLMSampling):
         if self._client is not None:
             body = {"lora_name": version.name}
             self._check(await self._client.post("/unload_lora_adapter", json=body))
+
+
+def _why(answer: httpx.Response) -> str:
+    try:
+        return _message(answer.json())
+    except ValueError:
+        return answer.text
 
 
 def _message(body: Any) -> str:

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rolecraft.errors import AdapterError, ModelError, UsageError
-from rolecraft.models._adapter_files import base_shapes
 from rolecraft.models._base_names import compare_bases
+from rolecraft.models.adapter_files import base_shapes
 from rolecraft.models.adapters import Adapters, AdapterVersion, digest_of
 from rolecraft.models.tiny import tiny_model
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from rolecraft.models._hashing import hash64
 from rolecraft.models.distribution import (
     NOT_ALLOWED,
     draw,
@@ -14,6 +13,7 @@ from rolecraft.models.distribution import (
     nucleus,
     uniforms,
 )
+from rolecraft.models.hashing import hash64
 
 torch.set_num_threads(1)
 

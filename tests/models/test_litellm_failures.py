@@ -277,11 +277,11 @@ async def test_every_retry_is_logged_with_its_reason_and_wait(server, make_model
 async def test_sessions_that_are_refused_together_do_not_come_back_together(
     server, make_model, waits
 ):
-    server.answer_when(requests=20)
-    server.answers(*[server.error(429, retry_after="10") for _ in range(20)], server.chat())
+    server.answer_when(requests=16)
+    server.answers(*[server.error(429, retry_after="10") for _ in range(16)], server.chat())
     model = make_model()
-    await asyncio.gather(*(model.session().generate(HELLO) for _ in range(20)))
-    assert len(set(waits)) == 20
+    await asyncio.gather(*(model.session().generate(HELLO) for _ in range(16)))
+    assert len(set(waits)) == 16
     assert all(10 <= wait <= 15 for wait in waits)
     assert max(waits) - min(waits) > 1
 

@@ -130,8 +130,11 @@ async def test_a_failed_call_keeps_nothing_and_holds_up_nobody(tmp_path):
     asked = [asyncio.create_task(ask(model)) for _ in range(4)]
     await begun.wait()
     come.set()
-    failed, *answers = await asyncio.gather(*asked, return_exceptions=True)
-    assert isinstance(failed, ModelUnavailable)
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    # Which of the four asks first is open: each looks for a kept answer in a thread.
+    failed = [outcome for outcome in outcomes if isinstance(outcome, ModelUnavailable)]
+    answers = [outcome for outcome in outcomes if outcome not in failed]
+    assert len(failed) == 1
     assert {answer.text for answer in answers} == {"yes"}
     assert len(inner.calls) == 2
     assert len(model.cache) == 1

@@ -354,6 +354,40 @@ def test_a_server_is_kept_busy_and_refuses_little_whatever_it_takes(server):
     assert min(counts) >= 0.5 * max(counts)
 
 
+@pytest.mark.parametrize("took", [0.05, 0.5, 2.0])
+def test_twenty_a_second_with_retry_after_are_used_to_90_percent_and_2_percent_are_wasted(took):
+    random.seed(1)
+    server = Server(took, rate=20, burst=20, retry_after=1.0)
+    share, refused, _, failed = jumping(share_of(server, sessions=200, warm=30, then=80))
+    assert share >= 0.9
+    assert refused < 0.02
+    assert failed == 0
+
+
+def test_the_first_volley_is_small_and_a_server_without_limits_is_soon_asked_500_at_a_time():
+    async def run() -> tuple[int, int]:
+        limiter, most = limiter_now(), 0
+
+        async def one() -> None:
+            nonlocal most
+            async with limiter.turn():
+                most = max(most, limiter.under_way)
+                await asyncio.sleep(1)
+
+        asking = [asyncio.create_task(one()) for _ in range(3000)]
+        await asyncio.sleep(0.5)
+        first = most
+        await asyncio.sleep(9)  # ten round trips have begun
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        return first, most
+
+    first, most = jumping(run())
+    assert first == 16
+    assert most >= 500
+
+
 def test_after_an_outage_it_is_as_fast_as_before():
     async def run() -> tuple[float, float]:
         server, limiter, mine = Server(0.1, places=20), limiter_now(), Counter()

@@ -14,7 +14,7 @@ from rolecraft.models import Sampling
 from rolecraft.models.tiny_chat import Lesson, teach, tiny_chat_model
 from rolecraft.models.tool_calls import get_parser
 from rolecraft.roles.tool_calling import UseTools
-from rolecraft.training.sequences import training_sequences
+from rolecraft.training.policy.sequences import training_sequences
 
 torch.set_num_threads(1)
 

@@ -122,9 +122,9 @@ def test_what_is_not_installed_is_one_clear_line(monkeypatch: pytest.MonkeyPatch
     for missing in ("torch", "transformers"):
         with monkeypatch.context() as context:
             context.setitem(sys.modules, missing, None)
-            context.delitem(sys.modules, "rolecraft.models._torch", raising=False)
-            with pytest.raises(MissingExtra, match=rf"{missing}.*pip install 'rolecraft\[local\]'"):
-                import rolecraft.models._torch  # noqa: F401
+            context.delitem(sys.modules, "rolecraft.models.torch_extra", raising=False)
+            with pytest.raises(MissingExtra, match=rf"{missing}.*pip install '\.\[local\]'"):
+                import rolecraft.models.torch_extra  # noqa: F401
 
 
 def test_naming_the_package_loads_no_torch() -> None:

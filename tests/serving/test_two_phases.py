@@ -29,7 +29,7 @@ from rolecraft.models.transformers_model import TransformersModel
 from rolecraft.rewards import Signals, reward
 from rolecraft.roles.tool_calling import UseTools
 from rolecraft.scenarios import Scenario
-from rolecraft.training.sequences import training_sequences
+from rolecraft.training.policy.sequences import training_sequences
 from rolecraft.trajectories import Event, Signal, TokenSpan, Trajectory
 
 REGISTERS = {"a": 3, "b": 5}

@@ -98,7 +98,12 @@ _ROWS = (
     ),
     # Markers of their own.
     _tag("seed_oss", "seed:think", "<seed:tool_call>"),
-    _tag("longcat", "longcat_think", "<longcat_tool_call>"),
+    ReasoningFormat(
+        name="longcat",
+        opens=("<longcat_think>", "<think>"),
+        closes=("</longcat_think>", "</think>"),
+        ends_at=("<longcat_tool_call>",),
+    ),
     ReasoningFormat(name="kimi", opens=("◁think▷",), closes=("◁/think▷",)),
     ReasoningFormat(
         name="mistral",

@@ -85,6 +85,8 @@ class ReasoningStream:
         """That text from its first character on that is no white space."""
         self._split: Split | None = None
         self._stream: ToolCallStream | None = None
+        self._last: Sequence[Piece] = ()
+        """What became certain as the end of the answer said its format."""
         self._name = ""
         self._inside = starts_in_reasoning
         form = format or format_of(model, template) or AUTO
@@ -113,7 +115,7 @@ class ReasoningStream:
         """The answer has ended. Returns all of it; again, when called again."""
         if self._split is None:
             if self._mode == AUTO and self._stream is None:
-                self._choose(ended=True)
+                self._last = self._choose(ended=True)
             if self._stream is not None:
                 output = self._stream.finish()
                 self._split = Split(output.reasoning, output.content, self._name)
@@ -124,7 +126,8 @@ class ReasoningStream:
     @property
     def pieces(self) -> Sequence[Piece]:
         """What became certain by `finish`; empty when asked again. JSON comes without pieces."""
-        return self._stream.pieces if self._stream is not None else ()
+        last, self._last = self._last, ()
+        return [*last, *self._stream.pieces] if self._stream is not None else ()
 
     def _begin(self, form: ReasoningFormat) -> None:
         self._name = form.name

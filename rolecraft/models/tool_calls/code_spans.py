@@ -28,7 +28,10 @@ class _State(NamedTuple):
 
 
 class CodeSpans:
-    """Where the content of a source stands in code. It looks at each character of it once."""
+    """Where the content of a source stands in code. It looks at each character of it once.
+
+    Content is only added to while one of these is used.
+    """
 
     __slots__ = ("_at", "_known", "_plain_to", "_source", "_tail", "_whole_to")
 
@@ -43,11 +46,16 @@ class CodeSpans:
         self._plain_to = self._whole_to = 0
         """Up to where in the answer no inline code, or no text in a fence, is known to stand."""
 
-    def around(self, marker: str, *, bare: bool) -> Reading[bool]:
-        """Whether `marker`, which was just read, stands in code; then that code was said.
+    def may_surround(self, *, bare: bool) -> bool:
+        """Whether `around` must be asked about the marker that was just read.
 
         `bare` says that it is no marker but the beginning of a call without one.
         """
+        inline, fence = self._state()
+        return inline or (bare and fence)
+
+    def around(self, marker: str, *, bare: bool) -> Reading[bool]:
+        """Whether `marker`, which was just read, stands in code; then that code was said."""
         source = self._source
         inline, fence = self._state()
         if inline and source.position > self._plain_to:
@@ -93,8 +101,6 @@ class CodeSpans:
     def _state(self) -> _State:
         """Where the content ends: in inline code, in a code fence."""
         content = self._source.content
-        if self._at > len(content):  # all of it was reasoning
-            self._at, self._tail, self._known = 0, "\n", _State(False, False)
         if self._at < len(content):
             text = "".join((self._tail, *content[self._at :]))
             self._at = len(content)
@@ -108,6 +114,8 @@ class CodeSpans:
 
 def _after(text: str, state: _State) -> _State:
     inline, fence = state
+    if "`" not in text:
+        return _State(False, fence) if inline and "\n" in text else state
     for found in _TICKS.finditer(text):
         if found[0] == "\n":
             inline = False

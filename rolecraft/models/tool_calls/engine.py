@@ -29,7 +29,7 @@ def read_answer(
     elif grammar.begin is not None:
         yield from grammar.begin(source)
     search = grammar.marks.search
-    code = CodeSpans(source)
+    code: CodeSpans | None = None
     while True:
         text, at = source.text, source.at
         end, marker = search(text, at, source.ended)
@@ -44,8 +44,16 @@ def read_answer(
         source.at += len(marker)
         kind = kinds.get(marker)
         if kind is None or kind == "call":
-            if not (yield from code.around(marker, bare=kind is None)):
-                yield from grammar.body.read(source, marker)
+            if source.content:
+                code = code or CodeSpans(source)
+                bare = kind is None
+                if code.may_surround(bare=bare):
+                    if bare and not (yield from _stays(source, grammar, marker)):
+                        source.say(marker)
+                        continue
+                    if (yield from code.around(marker, bare=bare)):
+                        continue
+            yield from grammar.body.read(source, marker)
         elif (yield from _quoted(source, marker)):
             source.say(marker)
         elif kind == "end":
@@ -60,6 +68,7 @@ def read_answer(
             pass
         elif kind == "thought" and starts_in_reasoning is None and not (thought or source.calls):
             source.rethink()
+            code = None
             thought = True
         else:
             source.say(marker)
@@ -109,6 +118,15 @@ def _thinking(source: Source, grammar: Grammar, unclosed: bool) -> Reading[bool]
             source.think("".join(later))
             source.framed()
             return unclosed
+
+
+def _stays(source: Source, grammar: Grammar, marker: str) -> Reading[bool]:
+    """Whether `marker`, which was just read, is one also before what follows it."""
+    space = yield from source.blanks()
+    source.unread(marker + space)
+    _, found = grammar.marks.match(source.text, source.at, source.ended)
+    source.at += len(marker)
+    return found == marker
 
 
 def _quoted(source: Source, marker: str) -> Reading[bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rolecraft.messages import ToolCall
 from rolecraft.models.tool_calls.marks import Marks
@@ -77,6 +77,9 @@ class Grammar:
     """What stands around reasoning; `<think>` and `</think>` unless a format says otherwise."""
     ends: tuple[str, ...] = ENDS
     """Markers of the end of a turn: no content, unless content follows."""
+    good: Callable[[str, int, Mapping[str, Any] | None], list[ToolCall] | None] | None = None
+    """Reads the calls from a place to the end of an answer in one go, where there is nothing to say
+    of them but what they are; else None, and `body` reads them. The last argument has the tools."""
     calls_end_reasoning: bool = True
     """Whether a call ends a block of reasoning that is never closed."""
     marks: Marks = field(init=False, repr=False, compare=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,7 @@ from rolecraft.models.tool_calls.source import Reading, Source
 
 _BEGUN = re.compile(r"\s*(?:```\w*\s*)?(?:[\[{][\[{\s]*(?:[\"'\w]|\Z)|\Z)|\s*`{1,2}\Z").match
 """Whether a text begins as a call does."""
-_BLANKS: Any = re.compile(r"\s*").match
+_BEGIN_AT_ONCE = re.compile(r"\s*[{\[]").match
 Take = Callable[[Source, Any, str, tuple[str, ...]], None]
 """Gives the source the calls in a JSON value that was written so, by these repairs.
 
@@ -89,28 +90,53 @@ def json_at_once(source: Source, ends: Ends, raw: str, take: Take) -> bool:
 
     Else it reads nothing.
     """
-    source.trim()
-    text, at = source.text, source.at
-    start = at if text.startswith("{", at) else _BLANKS(text, at).end()
-    if not text.startswith(("{", "["), start) or not source.may_close():
+    if source.at:
+        source.trim()
+    at = source.at
+    begun = _BEGIN_AT_ONCE(source.text, at)
+    whole = begun and value_at_once(source, ends, begun.end() - 1)
+    if whole is None:
         return False
+    value, source.at, after = whole
     try:
-        value, end = STRICT.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        source.undecodable = source.offset + start
-        return False
-    closed = ends.closed(text, end) if ends.closes else None
-    if closed is None and ends.closes:
-        return False
-    source.at = end
-    try:
-        take(source, shallow(value, text[start:end]), raw + text[at:end], ())
+        take(source, value, raw + source.text[at : source.at], ())
     except Unreadable:
         source.at = at
         return False
-    if closed is not None:
-        source.at = closed.end()
+    source.at = after
     return True
+
+
+def value_at_once(source: Source, ends: Ends, start: int) -> tuple[Any, int, int] | None:
+    """The value that begins at `start`, where it ends, and where what closes the call ends.
+
+    None if it is not there in full, or not good. It reads nothing.
+    """
+    if not source.may_close():
+        return None
+    text = source.text
+    try:
+        value, written = _decoded(source, start, ends)
+        value, end = shallow(value, written), start + len(written)
+    except Unreadable:
+        return None
+    except (ValueError, RecursionError):
+        source.undecodable = source.offset + start
+        return None
+    if not ends.closes:
+        return value, end, end
+    closed = ends.closed(text, end)
+    return None if closed is None else (value, end, closed.end())
+
+
+def _decoded(source: Source, start: int, ends: Ends) -> tuple[Any, str]:
+    """The value that begins at `start`, and its text. Raises what `json` raises."""
+    if ends.closes and (piece := source.narrow(start, ends.closes[0])):
+        with suppress(ValueError):  # the marker may stand in a string
+            value, length = STRICT.raw_decode(piece)
+            return value, piece[:length]
+    value, end = STRICT.raw_decode(source.text, start)
+    return value, source.text[start:end]
 
 
 def read_json(

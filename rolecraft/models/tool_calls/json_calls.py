@@ -60,8 +60,15 @@ def _noting(words: list[str]) -> Callable[[str], str]:
     return keep
 
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
 def shallow(value: Any, text: str) -> Any:
     """`value`, unless copying and writing it would take too much of Python's stack."""
+    if len(text) <= MOST_DEEP or (
+        type(value) is dict and _PLAIN.issuperset(map(type, value.values()))
+    ):
+        return value
     if text.count("{") + text.count("[") <= MOST_DEEP:
         return value
     level = [value]

@@ -13,7 +13,7 @@ class Marks:
     still become a marker is left for later: at most one character less than the longest marker.
     """
 
-    __slots__ = ("_begun", "_here", "_partial", "find", "first", "longest", "markers")
+    __slots__ = ("_begun", "_here", "_partial", "begun_in", "find", "first", "longest", "markers")
 
     def __init__(self, markers: Iterable[str], *, also: str = "") -> None:
         """`also` is a pattern that matches single characters which count as markers too."""
@@ -30,6 +30,8 @@ class Marks:
         begun = [_beginning(marker) for marker in self.markers if len(marker) > 1]
         partial = re.compile(f"(?:{'|'.join(begun) or '(?!)'})\\Z")
         self._partial, self._begun = partial.search, partial.match
+        self.begun_in = re.compile(f"{whole.pattern}|{partial.pattern}").search
+        """Finds a marker, or at the end of a text what may become one."""
 
     def search(self, text: str, at: int, ended: bool) -> tuple[int, str | None]:
         """Up to where `text` is free of markers from `at` on, and the marker there, if it is sure.

@@ -21,7 +21,7 @@ from rolecraft.models.tool_calls.grammar import ENDS
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.pairs_call import ESCAPED_LINE, PairsCall
 from rolecraft.models.tool_calls.source import Reading, Source
-from rolecraft.models.tool_calls.written_names import write_name
+from rolecraft.models.tool_calls.written_names import LONGEST_NAME, write_name
 
 JOINER = "\u2060"
 
@@ -65,7 +65,9 @@ class PairsBody:
 
     def read(self, source: Source, opened: str) -> Reading[None]:
         """Read one call."""
-        return PairsCall(self, source, opened).read()
+        call = PairsCall(self, source, opened)
+        if not call.read_at_once():
+            yield from call.read()
 
     def unescaped(self, value: str) -> str:
         """The value as it was before markers in it were escaped."""
@@ -127,6 +129,18 @@ class BodyMarks:
         self.marker = re.compile(f"<({JOINER}*)({inner})")
         self.joined = re.compile(f"<{JOINER}({JOINER}*)(?={inner})")
         self.ambiguous = re.compile(f"{other}|<{JOINER}+(?:{inner})")
+        # A good call, in a few patterns. None of them can go back: what they take, they keep.
+        name = rf"([\w$@#.:/+-]{{1,{LONGEST_NAME}}}+)"
+        begins = rf"{name}{re.escape(body.name_ends)}(?=\s*+<)"
+        opens = rf"\s*+{re.escape(body.function_opens)}" if body.function_opens else r"\s*+"
+        self.begins_at_once = {
+            body.opens: re.compile(opens + begins).match,
+            body.function_opens: re.compile(begins).match,
+        }
+        value_opens = rf"\s*+{re.escape(body.value_opens)}" if body.value_opens else ""
+        key = rf"{re.escape(body.key_opens)}{name}{re.escape(body.key_closes)}"
+        self.pair_at_once = re.compile(rf"\s*+{key}{value_opens}").match
+        self.ends_at_once = re.compile("".join(rf"\s*+{re.escape(end)}" for end in ends)).match
 
 
 def _either(marks: Iterable[str]) -> str:

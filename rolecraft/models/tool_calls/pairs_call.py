@@ -21,7 +21,6 @@ class PairsCall:
     __slots__ = (
         "body",
         "fault",
-        "known",
         "marks",
         "name",
         "repairs",
@@ -40,8 +39,35 @@ class PairsCall:
         self.fault = ""
         """Why the call is none, though it can be read to its end."""
         self.schema: Any = True
-        self.known: frozenset[str] = frozenset()
-        """The names of the tool's parameters, as far as they are known."""
+
+    def read_at_once(self) -> bool:
+        """Do what `read` does, if a good call is there in full: the common case, in few steps.
+
+        Else it reads nothing.
+        """
+        source, marks = self.source, self.marks
+        text, at = source.text, source.at
+        begun = marks.begins_at_once[self.seen[0]](text, at)
+        if begun is None:
+            return False
+        values: dict[str, str] = {}
+        end = begun.end()
+        while (pair := marks.pair_at_once(text, end)) is not None:
+            key, start = pair[1], pair.end()
+            closes = marks.value.find(text, start)
+            if closes is None or closes[0] != self.body.value_closes or key in values:
+                return False
+            values[key] = self.plain(text[start : closes.start()])
+            end = closes.end()
+        closed = marks.ends_at_once(text, end)
+        if closed is None:
+            return False
+        self.name, self.values = begun[1], values
+        self.find_schema()
+        source.at = closed.end()
+        self.seen.append(text[at : source.at])
+        self.give()
+        return True
 
     def read(self) -> Reading[None]:
         """Read the call to its end, and give it to the source."""
@@ -59,10 +85,7 @@ class PairsCall:
                 return
         if not (yield from self.read_name()):
             return
-        schemas = self.source.tools
-        if schemas is not None and self.name in schemas:
-            self.schema = schemas[self.name]
-            self.known = frozenset(property_names(self.schema))
+        self.find_schema()
         marker = yield from self.follows()
         if marker is None:
             if (yield from self.turn_ends()):
@@ -89,6 +112,11 @@ class PairsCall:
             self.values[key] = self.value(start, end)
             key = following
         yield from self.end(marker)
+
+    def find_schema(self) -> None:
+        schemas = self.source.tools
+        if schemas is not None and self.name in schemas:
+            self.schema = schemas[self.name]
 
     def read_name(self) -> Reading[bool]:
         """Read the function's name. False if the call ended with it."""
@@ -228,7 +256,8 @@ class PairsCall:
         """Whether a key that was read within the value of another one begins a new pair."""
         if key == within or key in self.values:
             return False
-        return not self.known or key in self.known
+        known = property_names(self.schema)
+        return not known or key in known
 
     def another_call(self) -> Reading[bool]:
         """Whether the marker that was just read within a value begins another call."""
@@ -267,6 +296,11 @@ class PairsCall:
                 self.seen += (space, body.closes)
         elif body.function_closes:
             self.repairs[f"missing {body.function_closes}"] = None
+        self.give()
+
+    def give(self) -> None:
+        """Give the call to the source, its values typed."""
+        source = self.source
         raw = "".join(self.seen)
         if self.repairs and not source.repair:
             self.fault = f"it has a {next(iter(self.repairs))}"
@@ -317,7 +351,10 @@ class PairsCall:
 
     def value(self, start: int, end: int) -> str:
         """The value between two places of `seen`."""
-        text = "".join(self.seen[start:end])
+        return self.plain("".join(self.seen[start:end]))
+
+    def plain(self, text: str) -> str:
+        """The value that is written as `text`."""
         if self.body.framed:
             text = text.removeprefix("\r\n" if text.startswith("\r") else "\n")
             text = text.removesuffix("\r\n" if text.endswith("\r\n") else "\n")

@@ -62,8 +62,14 @@ class ToolCallParser:
         grammar = self.grammar
         schemas = _schemas(tools)
         text = text or ""
-        if not starts_in_reasoning and grammar.begin is None and not grammar.marks.find(text):
-            return ParsedOutput("" if text.isspace() else text)
+        if not starts_in_reasoning and grammar.begin is None:
+            found = grammar.marks.find(text)
+            before = text if found is None else text[: found.start()]
+            calls: list[ToolCall] | None = [] if found is None else None
+            if found is not None and grammar.good is not None and "`" not in before:
+                calls = grammar.good(text, found.start(), schemas)
+            if calls is not None:
+                return ParsedOutput("" if before.isspace() else before, "", calls)
         source = Source(schemas, repair=self.repair, unknown=self.unknown_tools == "call")
         source.text = text
         source.ended = True
@@ -106,7 +112,7 @@ class ToolCallStream:
         """The next piece of the answer. Returns what is certain since the last one."""
         source = self._source
         quiet = source.quiet
-        if quiet and (quiet not in delta or source.escapes(delta)):
+        if quiet and (quiet not in delta or source.sleeps_on(delta)):
             source.quiet_parts.append(delta)
             return ()
         if self._output is not None:
@@ -142,33 +148,40 @@ def _schemas(tools: Tools | None) -> dict[str, Any] | None:
     if isinstance(tools, (Mapping, str)) or not isinstance(tools, Iterable):
         raise UsageError(f"`tools` is a list of tools, even of one; got {tools!r}. Write [tool].")
     schemas: dict[str, Any] = {}
+    name: Any
+    schema: Any
     for tool in tools:
-        name: Any
-        schema: Any
-        tool = getattr(tool, "spec", tool)  # a function with `@tool`
-        if isinstance(tool, Tool):
-            name, schema = tool.name, tool.parameters
+        function: Any = tool.get("function", tool) if type(tool) is dict else tool
+        if type(function) is not dict:
+            name, schema = _described(tool)
         else:
-            function: Any = (
-                tool.get("function", tool)
-                if type(tool) is dict or isinstance(tool, Mapping)
-                else None
-            )
-            name = (
-                function.get("name")
-                if type(function) is dict or isinstance(function, Mapping)
-                else None
-            )
-            if not isinstance(name, str):
-                raise UsageError(
-                    f"A tool is a `Tool`, a function with `@tool`, or a dict with a `name`, as in "
-                    f"OpenAI's API; got {tool!r}."
-                )
+            name = function.get("name")
+            if type(name) is not str:
+                raise _no_tool(tool)
             schema = function.get("parameters") or function.get("input_schema") or _ANY
         if KNOWN.get(id(schema)) is not schema:
             check_schema(name, schema)
         schemas[name] = schema
     return schemas
+
+
+def _described(tool: Any) -> tuple[str, Any]:
+    """Name and schema of a tool that is no plain dict."""
+    tool = getattr(tool, "spec", tool)  # a function with `@tool`
+    if isinstance(tool, Tool):
+        return tool.name, tool.parameters
+    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if function is None or not isinstance(name, str):
+        raise _no_tool(tool)
+    return name, function.get("parameters") or function.get("input_schema") or _ANY
+
+
+def _no_tool(tool: Any) -> UsageError:
+    return UsageError(
+        f"A tool is a `Tool`, a function with `@tool`, or a dict with a `name`, as in "
+        f"OpenAI's API; got {tool!r}."
+    )
 
 
 _ANY: dict[str, Any] = {}

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -40,8 +39,7 @@ MOST_DIGITS = 400
 """A number of more digits stays text. Python reads long ones in quadratic time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(NamedTuple):
     """What a schema allows, as far as the reading of text needs it."""
 
     types: frozenset[str]
@@ -58,6 +56,8 @@ def typed(
     `root` is the schema that `$ref` points into; `schema` itself if not given. `repair=False`
     leaves objects and arrays that are no valid JSON as text.
     """
+    if type(schema) is dict and schema.get("type") == "string" and _LIMITS.isdisjoint(schema):
+        return text, ()  # most are as simple
     return read_as(text, allowed(schema, schema if root is None else root), repair=repair)
 
 

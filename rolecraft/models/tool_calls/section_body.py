@@ -7,18 +7,23 @@ call stands in diagnostics, as it is no content for the engines either.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
+from rolecraft.messages import ToolCall
 from rolecraft.models.tool_calls.grammar import ENDS
-from rolecraft.models.tool_calls.json_body import Ends, Take, json_at_once, read_json
-from rolecraft.models.tool_calls.json_calls import Unreadable, arguments_in, decode
+from rolecraft.models.tool_calls.json_body import Ends, Take, read_json, value_at_once
+from rolecraft.models.tool_calls.json_calls import Unreadable, arguments_in, decode, shallow
+from rolecraft.models.tool_calls.json_span import STRICT
 from rolecraft.models.tool_calls.marks import Marks
 from rolecraft.models.tool_calls.source import Reading, Source
 
 _NO_LABEL = re.compile(r"""\s*(?:["']|null\s*\Z)""").match
 """How arguments begin that are no object, and in no code fence."""
+_STRICT = Source(None, repair=False)
+"""For headers that are as the format demands."""
 
 
 class Header(NamedTuple):
@@ -62,6 +67,10 @@ class SectionBody:
         init=False, repr=False, compare=False
     )
     """Matches a whole header and the brace that follows it: the common case, in one step."""
+    one: Callable[[str, int], re.Match[str] | None] = field(init=False, repr=False, compare=False)
+    """Matches the same with what opens the call, and the section."""
+    rest: Callable[[str, int], re.Match[str] | None] = field(init=False, repr=False, compare=False)
+    """Matches what may follow the last call of an answer."""
 
     def __post_init__(self) -> None:
         begins = (self.call_opens, *self.opens, *self.closes)
@@ -74,18 +83,53 @@ class SectionBody:
                 content=False,
             ),
             "between": Marks(begins),
-            "next_one": re.compile(rf"\s*({'|'.join(map(re.escape, begins))})").match,
+            "next_one": re.compile(rf"\s*({_either(begins)})").match,
             "in_header": Marks((self.header_ends, self.call_closes, *begins, *ENDS)),
             "at_once": re.compile(rf"([^<{{]*){re.escape(self.header_ends)}([^<{{]*)(?=\{{)").match,
             "after_header": Marks((self.call_closes, *begins, *ENDS), also=r"\{"),
+            "one": re.compile(
+                rf"\s*(?:(?:{_either(self.opens)})\s*)?{re.escape(self.call_opens)}"
+                rf"([^<{{]*){re.escape(self.header_ends)}([^<{{]*)(?=\{{)"
+            ).match,
+            "rest": re.compile(rf"\s*(?:{_either(self.closes)})?(?:\s|{_either(ENDS)})*\Z").match,
         }
         for name, value in compiled.items():
             object.__setattr__(self, name, value)
 
+    def good(self, text: str, at: int, tools: Mapping[str, Any] | None) -> list[ToolCall] | None:
+        """The calls from `at` to the end of an answer. None unless all are as the format demands:
+        then `read` has more to say of them.
+        """
+        calls: list[ToolCall] = []
+        ids = set()
+        while (begun := self.one(text, at)) is not None:
+            head, tail = begun.groups()
+            label, written = self._label(tail) if tail else ("", "")
+            header = self.header(_STRICT, head.strip(), label)
+            if header is None or written:
+                return None
+            name, call_id, _ = header
+            try:
+                value, at = STRICT.raw_decode(text, begun.end())
+                arguments = shallow(value, text)
+            except (ValueError, RecursionError):
+                return None
+            closed = self.ends.closed(text, at)
+            if closed is None or not name or (tools is not None and name not in tools):
+                return None
+            at = closed.end()
+            if call_id:
+                ids.add(call_id)
+            calls.append(ToolCall(name, arguments, call_id))
+        if self.rest(text, at) is None or (ids and len(ids) < len(calls)):
+            return None
+        return calls
+
     def read(self, source: Source, opened: str) -> Reading[None]:
         """Read calls up to the end of the answer."""
         marker: str | None = opened
-        if opened != self.call_opens and not (yield from self._begins(source, opened)):
+        begun = opened == self.call_opens or self.next_one(source.text, source.at) is not None
+        if not begun and not (yield from self._begins(source, opened)):
             return
         while marker is not None:
             if marker == self.call_opens and not self._at_once(source, marker):
@@ -96,6 +140,8 @@ class SectionBody:
                 source.at = following.end()
                 marker = following[1]
                 continue
+            if source.ended and source.at == len(source.text):
+                return
             parts: list[str] = []
             marker = yield from source.until(self.between, parts)
             text = "".join(parts)
@@ -115,21 +161,30 @@ class SectionBody:
 
     def _at_once(self, source: Source, opened: str) -> bool:
         """Read a good call that is there in full. Else read nothing."""
-        source.trim()
-        at = source.at
-        whole = self.at_once(source.text, at)
-        if whole is None:
+        if source.at:
+            source.trim()
+        text, at = source.text, source.at
+        begun = self.at_once(text, at)
+        if begun is None:
             return False
-        head, tail = whole.groups()
-        label, written = self._label(tail)
+        head, tail = begun.groups()
+        label, written = self._label(tail) if tail else ("", "")
         header = self.header(source, head.strip(), label)
         if header is None or written:
             return False
-        source.at = whole.end()
-        if json_at_once(source, self.ends, opened + whole[0], self._taking(header)):
-            return True
-        source.at = at
-        return False
+        whole = value_at_once(source, self.ends, begun.end())
+        if whole is None:
+            return False
+        value, source.at, after = whole
+        # The text of a call that is good is asked for by nobody, and may be long.
+        raw = "" if source.offered(header.name) else opened + text[at : source.at]
+        try:
+            self._take(header, source, value, raw, ())
+        except Unreadable:
+            source.at = at
+            return False
+        source.at = after
+        return True
 
     def _call(self, source: Source, opened: str, alone: bool) -> Reading[bool]:
         """Read a call. False if it is none but prose, since it stands `alone`, in no section."""
@@ -185,18 +240,20 @@ class SectionBody:
         return True
 
     def _taking(self, header: Header) -> Take:
-        def take(source: Source, value: Any, raw: str, repairs: tuple[str, ...]) -> None:
-            name, call_id, mended = header
-            arguments, unpacked = arguments_in(value, repair=source.repair)
-            if not name:
-                name = self.guess(source, arguments) if self.guess is not None else ""
-                if not name:
-                    raise Unreadable("it names no tool, and its arguments fit none, or several")
-                mended = ("name from arguments", *mended)
-            repairs = (*mended, *repairs, *unpacked)
-            source.call(name, arguments, raw=raw, call_id=call_id, repairs=repairs)
+        return partial(self._take, header)
 
-        return take
+    def _take(
+        self, header: Header, source: Source, value: Any, raw: str, repairs: tuple[str, ...]
+    ) -> None:
+        name, call_id, mended = header
+        arguments, unpacked = arguments_in(value, repair=source.repair)
+        if not name:
+            name = self.guess(source, arguments) if self.guess is not None else ""
+            if not name:
+                raise Unreadable("it names no tool, and its arguments fit none, or several")
+            mended = ("name from arguments", *mended)
+        repairs = (*mended, *repairs, *unpacked)
+        source.call(name, arguments, raw=raw, call_id=call_id, repairs=repairs)
 
     def _label(self, text: str) -> tuple[str, str]:
         """What stands between a header and the arguments, and what there is of the latter."""
@@ -222,6 +279,10 @@ class SectionBody:
         elif not raw.endswith(marker):
             raw += marker
         source.malformed(raw, why, content=False)
+
+
+def _either(markers: Iterable[str]) -> str:
+    return "|".join(map(re.escape, markers))
 
 
 def _without_ends(text: str) -> str:

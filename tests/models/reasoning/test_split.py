@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rolecraft.errors import UnknownName, UsageError
@@ -17,7 +17,7 @@ from rolecraft.models.reasoning import (
     split_reasoning,
     starts_in_reasoning,
 )
-from rolecraft.models.tool_calls import ContentPiece, ReasoningPiece, TakenBack
+from rolecraft.models.tool_calls import ContentPiece, ReasoningPiece, TakenBack, get_parser
 
 
 def parts(text: str, form: str | None = None, inside: bool | None = None) -> tuple[str, str]:
@@ -52,6 +52,16 @@ def test_every_format_reads_what_its_models_write(form):
     text = SHAPES.get(form, SHAPES["think"])
     reasoning, content = parts(text, form)
     assert (reasoning.strip(), content) == ("why", "answer")
+
+
+@pytest.mark.parametrize("tag", ["longcat_think", "think"])
+def test_longcat_thinks_in_tags_of_its_own_or_in_the_usual_ones(tag):
+    """The reader of its calls and the splitter of its thoughts have the same format."""
+    text = f"<{tag}>why</{tag}>answer"
+    assert parts(text, "longcat") == ("why", "answer")
+    output = get_parser("longcat").parse(text)
+    assert (output.reasoning, output.content) == ("why", "answer")
+    assert parts(f"<{tag}>why<longcat_tool_call>", "longcat") == ("why", "<longcat_tool_call>")
 
 
 @pytest.mark.parametrize("form", sorted(SHAPES))
@@ -231,6 +241,7 @@ def test_any_text_cut_anywhere_gives_what_the_whole_gives_and_loses_nothing(
                 assert char in rest
 
 
+@example(text="<|channel|>", form="auto", inside=None, size=1)
 @given(
     text=TEXTS,
     form=st.sampled_from(["auto", *sorted(FORMATS)]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import time
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -206,3 +207,27 @@ async def test_a_turn_at_the_end_of_a_long_conversation_costs_what_an_early_one_
     early, late = await cost(kit, name, turns, asks=asks)
     assert 0 < late["turns"] < 2 * early["turns"]
     assert 0 < late["characters"] < 2 * early["characters"]
+
+
+async def test_a_long_message_is_tokenised_beside_the_event_loop(kit: Any) -> None:
+    """Other roles go on meanwhile: a third of the time at most passes without a turn for them."""
+    family = kit.FAMILIES["qwen25"]
+    model = kit.RandomModel(family, broken=0)
+    model.script = [(kit.written(family, "", "aa", []), family.ends[0])]
+    text = "ab ba " * 300_000
+    start = time.perf_counter()
+    model.template.encode(text)
+    alone = time.perf_counter() - start
+    late = [0.0]
+
+    async def tick() -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.001)
+            late.append(time.perf_counter() - before)
+
+    ticking = asyncio.create_task(tick())
+    await model.session("r").generate([Message(text)])
+    ticking.cancel()
+    assert len(late) > 10, "others had no turn"
+    assert max(late) < alone / 3

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rolecraft.models.chat_template import TemplateRefuses
-from rolecraft.training.sequences import training_sequences
+from rolecraft.training.policy.sequences import training_sequences
 
 
 def mismatches(talk: Any) -> list[str]:

@@ -51,6 +51,20 @@ def test_published_and_hard_texts(
                 )
 
 
+def test_what_stood_in_code_does_not_once_it_is_reasoning() -> None:
+    """Found by fuzzing: content that became reasoning still counted for its open backtick."""
+    text = "N`✿RETURN✿</think>\n✿✿RETURN✿`"
+    assert_cuts_change_nothing("qwen", text, starts_in_reasoning=None)
+    assert whole("qwen", text, starts_in_reasoning=None).content == "\n✿`"
+
+
+def test_a_bracket_in_a_code_fence_begins_no_call_before_it_is_known_what_follows() -> None:
+    """Found by fuzzing: all that came after the bracket was code, `<think>` too."""
+    text = "Look:\n```[<think>"
+    assert_cuts_change_nothing("llama4_pythonic", text)
+    assert whole("llama4_pythonic", text).content == "Look:\n```["
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @MANY
 @given(data=st.data(), starts_in_reasoning=STARTS)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +154,15 @@ async def test_a_temperature_that_vllm_would_change_in_silence_is_refused(model:
 
 
 async def test_a_nucleus_wider_than_is_recorded_is_refused(base: Path, model: Any) -> None:
-    narrow, model._widest_support = model._widest_support, 5
+    given = model.settings
+    model.settings = replace(given, widest_support=5)
     try:
         with pytest.raises(ModelError, match=r"more than 5 possible ones.*widest_support"):
             await model.session("visitor").generate(
                 QUESTION, sampling=Sampling(top_p=0.99, temperature=2.0)
             )
     finally:
-        model._widest_support = narrow
+        model.settings = given
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(0.5, 0.5), (1.0, 1.0)])
@@ -205,7 +207,7 @@ async def test_settings_that_would_make_the_record_untrue_are_refused(base: Path
 async def test_a_dead_engine_fails_its_calls_and_the_next_call_starts_another(
     model: Any, make_adapter: Any
 ) -> None:
-    from rolecraft.models._vllm_guard import children
+    from rolecraft.models.process_guard import children
     from rolecraft.models.tiny import tiny_model
 
     version = await model.load_adapter("planner", make_adapter(1))
@@ -240,7 +242,7 @@ def test_no_engine_is_left_when_the_program_is_killed(base: Path) -> None:
         f"""
         import asyncio, os, signal
         from rolecraft.models import VLLMModel
-        from rolecraft.models._vllm_guard import children
+        from rolecraft.models.process_guard import children
 
         async def main():
             model = VLLMModel({str(base)!r}, dtype="float32", engine={ENGINE!r})

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,4 +139,7 @@ def test_adapters_are_models_that_can_be_swapped_and_a_stop_lets_streams_finish(
     ended = [begun, *last][-1]
     assert ended.choices[0].finish_reason in ("stop", "length")
     assert served.process.wait(120) == 0
+    deadline = time.monotonic() + 20  # what counts their shared memory ends a moment later
+    while served.processes() and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert not served.processes()

@@ -12,7 +12,7 @@ from rolecraft.messages import ToolCall
 from rolecraft.models.base import Sampling
 from rolecraft.models.tool_calls import get_parser
 from rolecraft.roles.tool_calling import UseTools
-from rolecraft.training.sequences import training_sequences
+from rolecraft.training.policy.sequences import training_sequences
 from rolecraft.trajectories import Trajectory
 
 pytestmark = [

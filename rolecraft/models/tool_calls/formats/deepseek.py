@@ -49,6 +49,7 @@ def _grammar(name: str, call: Callable[[ToolCall], str]) -> Grammar:
         name=name,
         opens=(BEGIN, CALL),
         body=_BODY,
+        good=_BODY.good,
         write=write,
         reasoning=get_format("deepseek_r1"),
     )

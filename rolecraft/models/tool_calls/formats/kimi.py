@@ -67,17 +67,19 @@ def _write(calls: Sequence[ToolCall]) -> str:
 
 @register_parser("kimi_k2")
 def kimi_k2() -> Grammar:
+    body = SectionBody(
+        opens=BEGINS,
+        closes=ENDS,
+        call_opens=CALL,
+        header_ends=ARGUMENTS,
+        call_closes=CLOSE,
+        header=_header,
+        guess=_guess,
+    )
     return Grammar(
         name="kimi_k2",
         opens=(*BEGINS, CALL),
-        body=SectionBody(
-            opens=BEGINS,
-            closes=ENDS,
-            call_opens=CALL,
-            header_ends=ARGUMENTS,
-            call_closes=CLOSE,
-            header=_header,
-            guess=_guess,
-        ),
+        body=body,
+        good=body.good,
         write=_write,
     )

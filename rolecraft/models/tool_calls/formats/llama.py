@@ -60,7 +60,9 @@ class BareJSON:
         tag = ""
         if opened in _FITS:
             at = source.position - 1
-            space = yield from source.blanks()
+            space = source.skip()
+            if space is None:
+                space = yield from source.blanks()
             fits = source.text[source.at : source.at + 1] in _FITS[opened]
             if not fits or at in source.barren:
                 source.say(opened + space)
@@ -120,6 +122,8 @@ class BareJSON:
 
     def _separator(self, source: Source) -> Reading[None]:
         """What parts two calls is no content."""
+        if source.ended and source.at == len(source.text):
+            return
         space = yield from source.blanks()
         marker = yield from source.marker(_PARTS)
         if marker is None or marker == TAG:

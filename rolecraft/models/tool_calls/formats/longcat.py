@@ -3,7 +3,7 @@
 Source: the chat template of Meituan's LongCat-Flash.
 """
 
-from rolecraft.models.reasoning import ReasoningFormat
+from rolecraft.models.reasoning import get_format
 from rolecraft.models.tool_calls.grammar import ENDS, Grammar
 from rolecraft.models.tool_calls.json_body import Ends, JSONBody
 from rolecraft.models.tool_calls.json_calls import write_calls
@@ -20,9 +20,5 @@ def longcat() -> Grammar:
         body=JSONBody(Ends((CLOSE,), (OPEN,), opens=(OPEN,))),
         write=lambda calls: write_calls(calls, OPEN, CLOSE),
         ends=(*ENDS, "</longcat_s>"),
-        reasoning=ReasoningFormat(
-            name="longcat",
-            opens=("<longcat_think>", "<think>"),
-            closes=("</longcat_think>", "</think>"),
-        ),
+        reasoning=get_format("longcat"),
     )

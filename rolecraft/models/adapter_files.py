@@ -107,7 +107,7 @@ def check_fits(folder: Path, shapes: Mapping[str, Shape], base: Mapping[str, Sha
         if kind not in kinds:
             raise AdapterError(
                 f"The adapter `{folder}` changes modules named {kind!r}, and the base model has "
-                f"none. It was trained on another kind of model: serve that one, or train it anew."
+                f"none. It was trained on another kind of model: use that one, or train it anew."
             )
         found = places.get(_place(module), set())
         if not found and "experts" in module:
@@ -116,7 +116,7 @@ def check_fits(folder: Path, shapes: Mapping[str, Shape], base: Mapping[str, Sha
             has = f"{list(min(found))} there" if found else "no such module"
             raise AdapterError(
                 f"The adapter `{folder}` is of another base model: its {module!r} is "
-                f"{list(shape)}, the base model has {has}. Serve the model it was trained on."
+                f"{list(shape)}, the base model has {has}. Use the model it was trained on."
             )
 
 

@@ -1,8 +1,9 @@
-"""No process of vLLM outlives the one that started it.
+"""Processes that end with the one that started them, however that one ends.
 
-vLLM's own processes notice when their parent exits, not when it is killed: they would stay, with
-all the memory of the accelerator. A guard is a tiny process that holds the other end of a pipe:
-when the pipe closes, for whatever reason, it kills those that it was given.
+A child may notice when its parent exits; when its parent is killed it mostly does not. vLLM's would
+stay then, with all the memory of the accelerator, and so would the workers of a distributed run. A
+guard is a tiny process that holds the other end of a pipe: when the pipe closes, for whatever
+reason, it kills those that it was given.
 
 This file is also the guard's program, so it imports nothing of Rolecraft.
 """
@@ -19,9 +20,10 @@ from pathlib import Path
 
 
 class Guard:
-    """Kills processes when this process ends or calls `close`.
+    """Kills the processes `pids` when this process ends or calls `close`.
 
-    One that leads a process group is killed with its group.
+    One that leads a process group is killed with its group. A number that came to name another
+    process since is not killed, where the system has handles of processes (Linux).
     """
 
     def __init__(self, pids: Iterable[int]) -> None:

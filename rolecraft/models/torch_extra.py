@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,7 @@ try:
 except ImportError as error:
     raise MissingExtra("transformers", "local", "Running a model in this process") from error
 
-__all__ = ["no_progress_bars", "torch", "transformers"]
+__all__ = ["no_progress_bars", "no_renaming_warnings", "torch", "transformers"]
 
 
 @contextmanager
@@ -32,3 +33,11 @@ def no_progress_bars() -> Iterator[None]:
         yield
     finally:
         logging.enable_progress_bar()
+
+
+@contextmanager
+def no_renaming_warnings() -> Iterator[None]:
+    """Without the warnings of transformers about old names that peft still uses."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is", FutureWarning)
+        yield
