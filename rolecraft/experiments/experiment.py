@@ -10,19 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.environments.task import Task
 from rolecraft.errors import RolecraftError, UsageError
+from rolecraft.experiments.cost import Unit, cost_of
 from rolecraft.experiments.plan import Plan
 from rolecraft.experiments.results import Results
-from rolecraft.experiments.runs import Played, Run, judged, read
+from rolecraft.experiments.runs import Played, Run, judged, read, timed
 from rolecraft.experiments.variant import Variant
 from rolecraft.models.limits import Limits
 from rolecraft.models.resolve import resolve_model
 from rolecraft.rollouts.collect import Failed, collect
 from rolecraft.scenarios.scenario import Episode
 from rolecraft.trajectories.events import Usage
+from rolecraft.trajectories.jsonl import load
 
 if TYPE_CHECKING:
     from rolecraft.models.base import Model
@@ -58,11 +61,6 @@ async def experiment(
     error leaves it unfinished: it is in `Results.errors`, in no row, and is gone on with next time.
     Raises `UsageError` for a folder with another experiment and for limits that cannot be kept.
     """
-    limits = limits or Limits()
-    if limits.rounds is not None or limits.seconds is not None or limits.on_limit is not None:
-        raise UsageError("The limits of an experiment are `usd`, `tokens` and `calls`.")
-    if concurrency < 1:
-        raise UsageError(f"`concurrency` wants a number from 1, got {concurrency!r}.")
     by_hand = not isinstance(model, str)
     answers = None if model is None else resolve_model(model)
     try:
@@ -70,17 +68,45 @@ async def experiment(
         if role_models:
             listed = (f"{role}={_name(spec)}" for role, spec in sorted(role_models.items()))
             name = " ".join([name, *listed]).strip()
-        plan = Plan(variants, tasks, repetitions, seed, name, Path(folder))
-        plan.write()
-        playing = _Playing(plan, limits, concurrency, on_run)
-        await playing.play(model=answers, role_models=role_models, **options)
+        results = await play(
+            Plan(variants, tasks, repetitions, seed, name, Path(folder)),
+            concurrency=concurrency,
+            limits=limits,
+            on_run=on_run,
+            model=answers,
+            role_models=role_models,
+            **options,
+        )
     finally:
         if not by_hand and answers is not None:
             await answers.aclose()
-    errors = sorted(playing.errors, key=lambda each: each[0].journal)
-    results = Results(plan, playing.played, errors, playing.not_begun)
     results.write()
     return results
+
+
+async def play(
+    plan: Plan,
+    *,
+    concurrency: int,
+    limits: Limits | None = None,
+    on_run: Callable[[Played], None] | None = None,
+    known: Mapping[Path, Played] | None = None,
+    **options: Any,
+) -> Results:
+    """Write the plan down and play those of its runs that are not over. See `experiment`.
+
+    What is `known` of runs by their journals is not read again.
+    """
+    limits = limits or Limits()
+    if limits.rounds is not None or limits.seconds is not None or limits.on_limit is not None:
+        raise UsageError("The limits of an experiment are `usd`, `tokens` and `calls`.")
+    if concurrency < 1:
+        raise UsageError(f"`concurrency` wants a number from 1, got {concurrency!r}.")
+    plan.write()
+    playing = _Playing(plan, limits, concurrency, on_run, known or {})
+    await playing.play(**options)
+    errors = sorted(playing.errors, key=lambda each: each[0].journal)
+    return Results(plan, playing.played, errors, playing.not_begun)
 
 
 def so_far(
@@ -109,17 +135,21 @@ class _Playing:
         limits: Limits,
         concurrency: int,
         on_run: Callable[[Played], None] | None,
+        known: Mapping[Path, Played],
     ) -> None:
         self.plan, self.limits = plan, limits
         self.slots = asyncio.Semaphore(concurrency)
         self.on_run = on_run
         self.state = {
-            run.journal: read(run, variant)
+            run.journal: known.get(run.journal) or read(run, variant)
             for variant in plan.variants
             for run in plan.runs(variant)
         }
-        self.under_way: set[Path] = set()
-        self.errors: list[tuple[Run, Exception]] = []
+        self.under_way: dict[Path, float] = {}
+        """The runs that were begun and are not over, and when that was."""
+        self.errors: list[tuple[Run, BaseException]] = [
+            (each.run, each.error) for each in self.state.values() if each.error is not None
+        ]
         self.not_begun = 0
 
     @property
@@ -135,7 +165,7 @@ class _Playing:
         open_runs: dict[tuple[int, str], list[Run]] = {}
         for variant in self.plan.variants:
             for run in self.plan.runs(variant):
-                if not self.state[run.journal].over:
+                if self.state[run.journal].to_play:
                     open_runs.setdefault((run.repetition, variant.name), []).append(run)
         by_name = {variant.name: variant for variant in self.plan.variants}
         async with asyncio.TaskGroup() as group:
@@ -143,41 +173,50 @@ class _Playing:
                 group.create_task(self._collect(by_name[name], runs, options))
 
     async def _collect(self, variant: Variant, runs: list[Run], options: dict[str, Any]) -> None:
-        by_task = {run.as_task(self.plan.seed).id: run for run in runs}
+        tasks = [run.as_task(self.plan.seed) for run in runs]
+        # By the object: attempts at a task share its id, and two seeds may come to the same.
+        by_task = {id(task): run for task, run in zip(tasks, runs, strict=True)}
 
         def journal(task: Task) -> Path:
-            run = by_task[task.id]
+            run = by_task[id(task)]
             self._admit(run)
             run.journal.parent.mkdir(parents=True, exist_ok=True)
-            self.under_way.add(run.journal)
+            self.under_way[run.journal] = perf_counter()
             return run.journal
 
         def done(result: Episode | Failed) -> None:
-            run = by_task[result.task.id]
-            self.under_way.discard(run.journal)
+            run = by_task[id(result.task)]
+            began = self.under_way.pop(run.journal, None)
+            seconds = None if began is None else perf_counter() - began
             if isinstance(result, Failed):
-                self._failed(run, variant, result.error)
+                self._failed(run, variant, result.error, seconds)
             else:
-                self.state[run.journal] = judged(run, variant, result.trajectory)
+                played = judged(run, variant, result.trajectory, result.reward)
+                if seconds is not None:
+                    played = timed(played, result.trajectory, seconds)
+                self.state[run.journal] = played
             if self.on_run is not None and not _not_begun(result):
                 self.on_run(self.state[run.journal])
 
         await collect(
             variant.scenario,
-            [run.as_task(self.plan.seed) for run in runs],
+            tasks,
             concurrency=self.slots,
             on_result=done,
             journal=journal,
-            **options,
+            **options | dict(variant.options),
         )
 
-    def _failed(self, run: Run, variant: Variant, error: Exception) -> None:
+    def _failed(self, run: Run, variant: Variant, error: Exception, seconds: float | None) -> None:
         if isinstance(error, NotBegun):
             self.not_begun += 1
             return
-        self.state[run.journal] = read(run, variant)
-        if not self.state[run.journal].over:
+        played = read(run, variant, error)
+        if not played.over:
             self.errors.append((run, error))
+        elif seconds is not None:  # the team's own fault ended it
+            played = timed(played, load(run.journal), seconds)
+        self.state[run.journal] = played
 
     def _admit(self, run: Run) -> None:
         """Raise `NotBegun` if the limits leave no room for one more run."""
@@ -189,32 +228,27 @@ class _Playing:
             spent = spent + each.usage
         # At least those that were measured: the first runs of all begin without an average.
         ahead = len(self.under_way) / len(over) if over else 0.0
-        for name, allowed in (
-            ("usd", self.limits.usd),
-            ("calls", self.limits.calls),
-            ("tokens", self.limits.tokens),
-        ):
+        limits: dict[Unit, float | None] = {
+            "usd": self.limits.usd,
+            "calls": self.limits.calls,
+            "tokens": self.limits.tokens,
+        }
+        for name, allowed in limits.items():
             if allowed is None:
                 continue
             if name == "usd" and any(each.usage.usd is None for each in over):
                 raise UsageError(
                     f"A limit in US dollars cannot be kept: no price is known for "
-                    f"{self.plan.model!r}. Limit `calls` or `tokens`."
+                    f"{self.plan.model or 'a model'!r}. Limit `calls` or `tokens`."
                 )
-            used = _amount(spent, name)
-            average = sum(_amount(each.usage, name) for each in over)
+            used = cost_of(spent, name)
+            average = sum(cost_of(each.usage, name) for each in over)
             if used + average * ahead >= allowed:
                 raise NotBegun(f"The limit of {allowed:g} {name} leaves no room for this run.")
 
 
 def _not_begun(result: Episode | Failed) -> bool:
     return isinstance(result, Failed) and isinstance(result.error, NotBegun)
-
-
-def _amount(usage: Usage, name: str) -> float:
-    if name == "usd":
-        return usage.usd or 0.0
-    return float(usage.calls if name == "calls" else usage.prompt_tokens + usage.completion_tokens)
 
 
 def _name(model: Model | str) -> str:

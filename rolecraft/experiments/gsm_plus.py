@@ -51,7 +51,7 @@ def gsm_plus(
     `n` are drawn by `seed`, in the order of the data set; all unless given. `perturbations` are
     the variations to draw from. `task.data` has the `answer`, to how many `decimals` it was
     rounded if it is a decimal, the `perturbation_type`, and the `row`. A row whose answer is no one
-    number is left out, and `on_skip` is told. Raises `DatasetError`.
+    number is left out, and `on_skip` is told. Raises what `read` raises.
     """
     for kind in perturbations:
         if kind not in PERTURBATIONS:

@@ -47,7 +47,7 @@ sys.stdout.write("\\n" + given["token"] + "\\n")
 def humaneval(source: str | Path = HUB, *, split: str = "test") -> list[Task]:
     """The problems in a file, or of a data set on the hub, as tasks for `HumanEvalEnvironment`.
 
-    `task.data` has the fields of the row but for the solution. Raises `DatasetError`.
+    `task.data` has the fields of the row but for the solution. Raises what `read` raises.
     """
     tasks = []
     for number, row in enumerate(read(source, split=split), 1):

@@ -79,13 +79,13 @@ def how(results: Results) -> list[str]:
 
 def page(results: Results) -> str:
     """The whole page."""
-    parts = ["# Experiment", _table(HEAD, [cells(row) for row in results.rows]), *how(results)]
+    parts = ["# Experiment", table(HEAD, [cells(row) for row in results.rows]), *how(results)]
     baseline = results.plan.variants[0].name
     for name, found in results.failures.items():
         parts.append(f"## Failures: {baseline} and {name}")
         rows = mode_rows(found)
         if rows:
-            parts.append(_table(("mode", baseline, name, "p", "Holm"), rows))
+            parts.append(table(("mode", baseline, name, "p", "Holm"), rows))
         else:
             parts.append("No failure mode was found in either.")
         parts.append(failures_how(found))
@@ -106,6 +106,11 @@ def _share(count: Count) -> str:
     return f"{count.present} of {count.judged}" if count.judged else "not judged"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

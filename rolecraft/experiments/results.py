@@ -38,7 +38,7 @@ class Results:
 
     plan: Plan
     played: Mapping[str, Sequence[Played]]
-    errors: Sequence[tuple[Run, Exception]] = ()
+    errors: Sequence[tuple[Run, BaseException]] = ()
     """Runs that broke off for reasons outside their team; in no row, and open."""
     not_begun: int = 0
     """Runs that a limit kept from beginning."""
@@ -62,7 +62,7 @@ class Results:
         for variant in self.plan.variants:
             runs = self.played[variant.name]
             done = [each.usage for each in runs if each.over]
-            to_play = len(runs) - len(done)
+            to_play = sum(each.to_play for each in runs)
             left += to_play
             calls += to_play * variant.least_calls
             known = known and bool(done or not to_play)

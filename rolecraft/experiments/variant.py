@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from rolecraft.environments.task import Task
 from rolecraft.scenarios.scenario import Scenario
 
 
@@ -19,3 +22,11 @@ class Variant:
     scenario: Scenario
     least_calls: int = 0
     title: str = ""
+    tasks: Sequence[Task] | None = None
+    """What it plays; the experiment's tasks unless given."""
+    repetitions: int | None = None
+    """How often it plays each; as often as the experiment says unless given."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What its runs get beside what all runs get: `model`, `role_models`, `limits`, …"""
+    identity: str = ""
+    """What else makes it what it is (its model, how it samples): a folder holds one of them."""

@@ -1,4 +1,4 @@
-"""Many episodes at once.
+"""Many episodes at once, as a list.
 
 Invariant: every task that is put in comes out exactly once, as an episode or as a failure, in the
 order of the tasks. What one episode raises costs that episode only.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolecraft.environments.task import Task
-from rolecraft.models.resolve import resolve_model
-from rolecraft.rollouts.heap import set_aside
+from rolecraft.environments.task import Task, TaskEnvironment
+from rolecraft.rollouts.events import PipelineEvent
+from rolecraft.rollouts.pipeline import rollouts
+from rolecraft.rollouts.result import Rollout
+from rolecraft.rollouts.scenario_stages import ScenarioStages
+from rolecraft.rollouts.settings import PipelineSettings
 from rolecraft.scenarios.scenario import Episode, Scenario
 
 if TYPE_CHECKING:
@@ -47,57 +51,75 @@ async def collect(
     stands there of an episode that was cut off or failed is gone on with. `options` go to the
     environments. A model given as text is made once, for all episodes, and closed at the end;
     raises what making it raises.
+
+    No time limits and no second attempts: for those, and for results as they come, `rollouts`.
     """
-    slots = asyncio.Semaphore(concurrency) if isinstance(concurrency, int) else concurrency
-    made: dict[str, Model] = {}
+    if not tasks:
+        return []
+    shared = None if isinstance(concurrency, int) else concurrency
+    stages = _Sharing(
+        shared,
+        scenario,
+        model=model,
+        role_models=role_models,
+        journal=journal,
+        stuck_after=None,
+        **options,
+    )
+    settings = PipelineSettings(
+        # With shared places all tasks stand in line for them at once, behind those of other calls.
+        live=min(concurrency, len(tasks)) if isinstance(concurrency, int) else len(tasks),
+        prepare_seconds=None,
+        run_seconds=None,
+        grade_seconds=None,
+        close_seconds=None,
+        attempts=1,
+        tool_workers=None,
+    )
 
-    async def resolved(spec: Model | str) -> Model:
-        if not isinstance(spec, str):
-            return spec
-        if spec not in made:
-            # In a thread: loading a local model takes seconds.
-            made[spec] = await asyncio.to_thread(resolve_model, spec)
-        return made[spec]
+    def heard(event: PipelineEvent) -> None:
+        if event.what == "done" and on_result is not None:
+            assert event.rollout is not None
+            on_result(_result(event.rollout))
 
-    async def play(task: Task) -> Episode | Failed:
-        result: Episode | Failed
-        async with slots:
-            try:
-                path = None if journal is None else journal(task)
-                models: dict[str, Any] = {"model": ours, "role_models": by_role}
-                if path is not None and await asyncio.to_thread(_begun, path):
-                    result = await scenario.recover(task, path, **models, **options)
-                else:
-                    own: dict[str, Any] = {} if path is None else {"journal": path}
-                    result = await scenario.play(task, **models, **own, **options)
-            except Exception as error:  # reported as this task's result
-                result = Failed(task, error)
-        if on_result is not None:
-            on_result(result)
-        return result
-
-    try:
-        ours = None if model is None else await resolved(model)
-        by_role = {name: await resolved(spec) for name, spec in (role_models or {}).items()}
-        with set_aside():
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(play(task)) for task in tasks]
-    finally:
-        for its_model in made.values():
-            await its_model.aclose()
-    return [task.result() for task in running]
+    results: list[Episode | Failed | None] = [None] * len(tasks)
+    hears = None if on_result is None else heard
+    async with aclosing(rollouts(stages, tasks, settings, on_event=hears)) as done:
+        async for rollout in done:
+            results[rollout.index] = _result(rollout)
+    return [result for result in results if result is not None]
 
 
-def _begun(path: Path) -> bool:
-    """Whether a journal says what run it is of: one that was cut off in its first line does not."""
-    try:
-        with path.open("rb") as file:
-            whole = file.readline().endswith(b"\n")
-    except FileNotFoundError:
-        return False
-    if not whole:
-        path.unlink()
-    return whole
+class _Sharing(ScenarioStages):
+    """The stages of episodes, each of which has a place of `places` while it is alive."""
+
+    def __init__(self, places: asyncio.Semaphore | None, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._places = places
+
+    async def prepare(self, item: Task) -> TaskEnvironment:
+        if self._places is None:
+            return await super().prepare(item)
+        await self._places.acquire()
+        try:
+            return await super().prepare(item)
+        except BaseException:
+            self._places.release()
+            raise
+
+    async def close(self, item: Task, live: TaskEnvironment) -> None:
+        try:
+            await super().close(item, live)
+        finally:
+            if self._places is not None:
+                self._places.release()
+
+
+def _result(rollout: Rollout[Task, Episode]) -> Episode | Failed:
+    if rollout.episode is not None:
+        return rollout.episode
+    assert rollout.error is not None
+    return Failed(rollout.item, rollout.error)
 
 
 def episodes(results: Sequence[Episode | Failed]) -> list[Episode]:

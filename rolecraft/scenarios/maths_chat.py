@@ -48,19 +48,27 @@ def team(*, votes: int = 1, tries: int = 1, sandbox: Sandbox | None = None) -> S
     return _scenario(
         "maths_team" if votes == tries == 1 else "maths_voting",
         partial(solver_coder_verifier, votes=votes, tries=tries, sandbox=sandbox),
+        alone=chat(sandbox=sandbox),  # the student asks no model: the assistant works alone
         answers="Verifier",
         may_finish=["Verifier"],
         about={"goal": {"answer": "Verifier", "verify": "answer"}},
     )
 
 
-def _scenario(name: str, team: Callable[[], Sequence[Role]], **options: Any) -> Scenario:
+def _scenario(
+    name: str,
+    team: Callable[[], Sequence[Role]],
+    *,
+    alone: Scenario | None = None,
+    **options: Any,
+) -> Scenario:
     return Scenario(
         name=name,
         team=team,
         environment=partial(MathsEnvironment, limits=Limits(rounds=ROUNDS), **options),
         tasks=MathsTasks(),
         reward=correct,
+        alone=alone,
     )
 
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolecraft.actions._threads import in_thread
 from rolecraft.environments.task import Task, TaskEnvironment, TaskSource
 from rolecraft.errors import UnknownName
-from rolecraft.rewards.reward import Reward, RewardBreakdown
+from rolecraft.rewards.breakdown import RewardBreakdown
+from rolecraft.rewards.measured import measures_of
+from rolecraft.rewards.opinions import Ranking, rank
+from rolecraft.rewards.reward import Reward
 from rolecraft.roles.role import Role
 from rolecraft.trajectories.trajectory import Trajectory
 
@@ -46,6 +50,8 @@ class Scenario:
     """From a seed to a model with random weights."""
     models: Phases | None = None
     """A model behind an API and a local one; its `phase` says which of them plays."""
+    alone: Scenario | None = None
+    """One agent on the same tasks for the same reward: what the team has to beat."""
 
     async def play(
         self,
@@ -60,9 +66,8 @@ class Scenario:
         `options` go to the environment (`journal`, `limits`, `seed`, …). Raises what the
         environment raises.
         """
-        environment = self._environment(task, model, role_models, options)
-        trajectory = await environment.episode()
-        return Episode(task, trajectory, self.reward(trajectory))
+        environment = self.make(task, model=model, role_models=role_models, **options)
+        return await self.scored(task, await environment.episode())
 
     async def recover(
         self,
@@ -77,17 +82,39 @@ class Scenario:
 
         The arguments are those of `play`. Raises what `TaskEnvironment.recover` raises.
         """
-        environment = self._environment(task, model, role_models, options)
-        trajectory = await environment.recover(journal)
-        return Episode(task, trajectory, self.reward(trajectory))
+        environment = self.make(task, model=model, role_models=role_models, **options)
+        return await self.scored(task, await environment.recover(journal))
 
-    def _environment(
+    async def scored(self, task: Task, trajectory: Trajectory) -> Episode:
+        """The episode with its reward, made in a thread: a slow one holds up nobody else's.
+
+        Raises what the reward raises.
+        """
+        reward: RewardBreakdown = await in_thread(self.reward, signals=trajectory)
+        return Episode(task, trajectory, reward)
+
+    async def ranked(self, episodes: Sequence[Episode]) -> list[Episode]:
+        """A group of episodes of one task, after the judges of the reward have compared them.
+
+        As they are where the reward has no `Ranking`. Raises what a judge's model raises.
+        """
+        if not any(isinstance(each, Ranking) for each in self.reward.tree()):
+            return [*episodes]
+        await rank(self.reward, [each.trajectory for each in episodes])
+        return [await self.scored(each.task, each.trajectory) for each in episodes]
+
+    def make(
         self,
         task: Task,
-        model: Model | str | None,
-        role_models: Mapping[str, Model | str] | None,
-        options: dict[str, Any],
+        *,
+        model: Model | str | None = None,
+        role_models: Mapping[str, Model | str] | None = None,
+        **options: Any,
     ) -> TaskEnvironment:
+        """The environment of one episode, with fresh roles; the arguments are those of `play`.
+
+        Raises `UnknownName` for a role that the team has not.
+        """
         roles = self.team()
         if role_models:
             by_name = {role.name: role for role in roles}
@@ -96,4 +123,6 @@ class Scenario:
                     raise UnknownName(f"Role of scenario `{self.name}`", name, by_name)
                 by_name[name].model = its_model
         model = self.models if model is None else model
-        return self.environment(task, roles, model=model, **options)
+        made = self.environment(task, roles, model=model, **options)
+        made.measures = (*made.measures, *measures_of(self.reward))
+        return made

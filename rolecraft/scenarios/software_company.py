@@ -10,8 +10,10 @@ from __future__ import annotations
 from functools import partial
 
 from rolecraft.environments.program_development import ProgramEnvironment, ProgramTasks
+from rolecraft.errors import UsageError
 from rolecraft.models import Limits
 from rolecraft.rewards import Signals, reward
+from rolecraft.roles.ready.programmer import Programmer
 from rolecraft.roles.ready.software_company import HIERARCHY, cyclic_company
 from rolecraft.roles.ready.software_company import software_company as company
 from rolecraft.scenarios.scenario import Scenario
@@ -19,8 +21,13 @@ from rolecraft.scenarios.scenario import Scenario
 
 @reward
 def hidden_tests(signals: Signals) -> float:
-    """The share of the hidden tests that the program passes, from 0 to 1."""
+    """The share of the hidden tests that the program passes, from 0 to 1.
+
+    Raises `UsageError` where no hidden test was run: then nothing says how good a program is.
+    """
     passed, failed = signals["tests.passed"], signals["tests.failed"]
+    if not passed + failed:
+        raise UsageError("The task has no hidden tests, so that no share of them passes.")
     return passed / (passed + failed)
 
 
@@ -32,12 +39,22 @@ The way to the first review takes 7 rounds, each way round 3 or 5. A run that re
 """
 
 
+programmer = Scenario(
+    name="programmer",
+    team=lambda: [Programmer()],
+    environment=ProgramEnvironment,
+    tasks=ProgramTasks(),
+    reward=hidden_tests,
+)
+"""One programmer alone, on the same tasks for the same reward."""
+
 software_company = Scenario(
     name="software_company",
     team=company,
     environment=ProgramEnvironment,
     tasks=ProgramTasks(),
     reward=hidden_tests,
+    alone=programmer,
 )
 
 software_company_cyclic = Scenario(
@@ -48,4 +65,5 @@ software_company_cyclic = Scenario(
     ),
     tasks=ProgramTasks(),
     reward=hidden_tests,
+    alone=programmer,
 )

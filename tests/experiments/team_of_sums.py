@@ -54,5 +54,15 @@ def prints_a_number() -> FunctionSandbox:
 
 def journals(folder: Path) -> dict[str, bytes]:
     """Every journal below a folder, by its path."""
-    found = sorted(folder.rglob("r*.jsonl"))
+    found = sorted(path for path in folder.rglob("r*.jsonl") if ".timings" not in path.name)
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def finished(folder: Path) -> dict[str, bytes]:
+    """The journals whose last event is the end of the run."""
+    over = {}
+    for name, content in journals(folder).items():
+        lines = content.splitlines()
+        if lines and content.endswith(b"\n") and json.loads(lines[-1]).get("kind") == "stop":
+            over[name] = content
+    return over

@@ -16,7 +16,7 @@ import pytest
 
 from rolecraft import Action, FunctionModel, Role
 from rolecraft.environments import Task
-from rolecraft.errors import UnknownName, UsageError
+from rolecraft.errors import MissingExtra, UnknownName, UsageError
 from rolecraft.experiments import (
     DatasetError,
     HumanEvalEnvironment,
@@ -182,8 +182,8 @@ def test_an_answer_that_is_no_number_is_left_out_and_told(tmp_path: Path) -> Non
         (lines([{**GSM[0], "answer": 3}]), "Row 1 of `.*` has 3 as `answer`, not a text"),
         ("not json\n", "Line 1 of `.*` is no JSON"),
         (lines(GSM[:1]) + "{broken\n", "Line 2 of `.*` is no JSON"),
-        ("[1, 2]", "Row 1 of `.*` is no object: 1"),
-        ("3", "holds int, not rows"),
+        (lines(GSM[:1]) + "[1, 2]\n", "Line 2 of `.*` is list, not an object"),
+        ("3", "Line 1 of `.*` is int, not an object"),
         ("", "has no rows"),
     ],
 )
@@ -194,11 +194,18 @@ def test_what_is_not_the_published_form_is_named(tmp_path: Path, content: str, s
         gsm_plus(path)
 
 
-def test_a_file_that_is_not_there_and_a_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"`.*none.jsonl` cannot be read: No such file"):
+def test_a_file_that_is_not_there_and_an_empty_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"There is no data set `.*none.jsonl`"):
         gsm_plus(tmp_path / "none.jsonl")
-    with pytest.raises(DatasetError, match="is a folder: name one file of it"):
+    with pytest.raises(UsageError, match="holds no file of rows"):
         gsm_plus(tmp_path)
+
+
+def test_of_a_folder_the_files_of_the_split_are_read(tmp_path: Path) -> None:
+    for name, rows in (("test", GSM[:2]), ("testmini", GSM[:3]), ("train", GSM)):
+        (tmp_path / f"{name}-00000-of-00001.jsonl").write_text(lines(rows))
+    assert len(gsm_plus(tmp_path)) == 2
+    assert len(gsm_plus(tmp_path, split="train")) == 8
 
 
 @pytest.mark.parametrize(
@@ -206,10 +213,12 @@ def test_a_file_that_is_not_there_and_a_folder_are_named(tmp_path: Path) -> None
     [("qintongli/GSM-Plus", "datasets", "datasets"), ("x.parquet", "pyarrow.parquet", "pyarrow")],
 )
 def test_a_library_that_is_not_installed_is_named_with_the_way_out(
-    monkeypatch: pytest.MonkeyPatch, source: str, module: str, package: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, module: str, package: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(DatasetError, match=f"pip install {package}; or download the data set"):
+    Path("x.parquet").touch()
+    with pytest.raises(MissingExtra, match=f"needs `{package}`, which is not installed.*datasets"):
         gsm_plus(source)
 
 

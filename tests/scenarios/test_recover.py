@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rolecraft.models import FunctionModel
+from rolecraft.models import FunctionModel, Limits
 from rolecraft.models.doubles import ModelCall
 from rolecraft.scenarios.relay import relay
 
@@ -60,3 +60,48 @@ async def test_a_failed_episode_goes_on_where_it_failed(tmp_path: Path) -> None:
     (resume,) = episode.trajectory.of("resume")
     assert resume.data["after"] == "error"
     assert resume.data["failed"]["type"] == "Down"
+
+
+@pytest.mark.parametrize("times", [2, 3])
+async def test_an_episode_that_failed_again_and_again_goes_on_all_the_same(
+    tmp_path: Path, times: int
+) -> None:
+    """The record says each time that it went on, and to follow that is no other run."""
+    task = relay.tasks.sample(1, seed=3)[0]
+    whole = await relay.play(task, model=Clerk().model)
+    journal = tmp_path / "run.jsonl"
+    with pytest.raises(Down):
+        await relay.play(task, model=Clerk(fails_at=1).model, journal=journal)
+    for _ in range(times - 1):
+        with pytest.raises(Down):
+            await relay.recover(task, journal, model=Clerk(fails_at=1).model)
+    for fails_at in (2, 1, 1):  # the first question is answered, and the second is not
+        with pytest.raises(Down):
+            await relay.recover(task, journal, model=Clerk(fails_at=fails_at).model)
+    episode = await relay.recover(task, journal, model=Clerk().model)
+    assert episode.reward == whole.reward
+    assert len(list(episode.trajectory.of("resume"))) == times + 3
+    assert [m.content for m in episode.trajectory.of("message")] == [
+        m.content for m in whole.trajectory.of("message")
+    ]
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+async def test_an_episode_that_was_graded_at_a_limit_goes_on_with_a_higher_one(
+    tmp_path: Path, calls: int
+) -> None:
+    """The grades name roles and come after the limit, which is undone all the same."""
+    task = relay.tasks.sample(1, seed=3)[0]
+    whole = await relay.play(task, model=Clerk().model)
+    journal = tmp_path / "run.jsonl"
+    limits = Limits(calls=calls)
+    stopped = await relay.play(task, model=Clerk().model, limits=limits, journal=journal)
+    assert stopped.trajectory.stop_reason == "limit"
+    again = Clerk()
+    episode = await relay.recover(task, journal, model=again.model, limits=Limits(calls=2))
+    assert again.calls == 2 - calls
+    assert episode.reward == whole.reward
+    assert [s.name for s in episode.trajectory.signals] == [
+        s.name for s in whole.trajectory.signals
+    ]
+    assert not list(episode.trajectory.of("limit"))
