@@ -324,7 +324,7 @@ class Score:
                 self.invented.append(name)
 
 
-def wilson(hits: int, total: int, *, z: float = 1.959964) -> tuple[float, float]:
+def wilson(hits: float, total: int, *, z: float = 1.959964) -> tuple[float, float]:
     """Wilson's score interval of a share (E. B. Wilson, 1927); `z` 1.96 is 95 % confidence.
 
     It stays within 0 and 1 and has a width also where no run, or every run, is a hit. Nothing is

@@ -20,7 +20,6 @@ from rolecraft.errors import (
     UsageError,
 )
 from rolecraft.failure_taxonomy import MODES, Judge
-from rolecraft.failure_taxonomy.judging.prompt import make_marker
 from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import windows
 from rolecraft.models import (
@@ -32,6 +31,7 @@ from rolecraft.models import (
     ModelCall,
     ScriptedModel,
 )
+from rolecraft.models.fence import make_marker
 from rolecraft.trajectories import Event, Signal, Trajectory, signal_event
 
 Make = Callable[..., Trajectory]

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecraft.failure_taxonomy import MODES
-from rolecraft.failure_taxonomy.judging.defused import defuse, restore
-from rolecraft.failure_taxonomy.judging.prompt import fence, make_marker, write_record, write_system
+from rolecraft.failure_taxonomy.judging.prompt import write_record, write_system
 from rolecraft.failure_taxonomy.windows import Piece
+from rolecraft.models.defused import defuse, restore
+from rolecraft.models.fence import fence, make_marker
 
 TOKENS = (
     *("<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|channel|>"),

@@ -86,6 +86,13 @@ def test_a_stored_trajectory_can_be_scored_again_with_another_reward() -> None:
     assert breakdown.roles == {"writer": 7.0, "qa": 7.0}
 
 
+def test_a_reward_is_divided_by_numbers_only() -> None:
+    assert (turns / 4)(logged(turns=6)).shares == {"turns": 1.5}
+    for wrong in (0, turns, "4"):
+        with pytest.raises(UsageError, match="divided by a number but 0"):
+            turns / wrong  # type: ignore[operator]
+
+
 def test_two_rewards_cannot_be_multiplied() -> None:
     with pytest.raises(UsageError, match="multiplied by a number"):
         solved * turns  # type: ignore[operator]

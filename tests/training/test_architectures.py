@@ -14,7 +14,7 @@ from rolecraft.models.base import Sampling
 from rolecraft.models.tiny import tiny_tokenizer
 from rolecraft.models.transformers_model import TransformersModel
 from rolecraft.training import TrainingSequence, training_sequences
-from rolecraft.training.batches import micro_batches
+from rolecraft.training.policy.batches import micro_batches
 from rolecraft.trajectories import Event, Trajectory
 
 torch.set_num_threads(1)
@@ -93,7 +93,6 @@ async def test_sampler_and_trainer_are_exact_on(name: str) -> None:
             assert ours.tokens.sampled == theirs.tokens.sampled
             assert ours.tokens.logprobs == pytest.approx(theirs.tokens.logprobs, abs=1e-5)
         sequences += training_sequences(other)
-    vocabulary = model.module.get_output_embeddings().weight.shape[0]
-    for batch in micro_batches(sequences, vocabulary=vocabulary, max_tokens=100):
+    for batch in micro_batches(sequences, model.module, max_tokens=100):
         logp_NA, _ = batch.log_probs(model.module)
         torch.testing.assert_close(logp_NA, batch.sampled_logp_NA, rtol=0, atol=1e-5)

@@ -16,10 +16,10 @@ from rolecraft.failure_taxonomy.judging.answers import NoAnswer, the_object
 from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.checking import role_as_written
 from rolecraft.failure_taxonomy.judging.judge import WINDOW
-from rolecraft.failure_taxonomy.judging.prompt import fence, make_marker
 from rolecraft.failure_taxonomy.view import OUTSIDE, TraceView
 from rolecraft.failure_taxonomy.windows import Piece, preamble_of, visible, whole
 from rolecraft.messages import Message
+from rolecraft.models.fence import fence, make_marker
 from rolecraft.trajectories.events import Event
 
 SYSTEM = """\

@@ -20,8 +20,8 @@ from rolecraft.failure_taxonomy.attribution.earliest import unrecovered
 from rolecraft.failure_taxonomy.attribution.result import Attribution
 from rolecraft.failure_taxonomy.evidence import find_quote
 from rolecraft.failure_taxonomy.judging.answers import NoAnswer
-from rolecraft.failure_taxonomy.judging.defused import restore
 from rolecraft.failure_taxonomy.windows import Piece, head_of, whole
+from rolecraft.models.defused import restore
 from rolecraft.trajectories.events import Event, FailureFinding
 
 SHOWN = 60_000

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from rolecraft.failure_taxonomy.evidence import verified
-from rolecraft.failure_taxonomy.judging.defused import restore
 from rolecraft.failure_taxonomy.judging.examples import quotes_example
 from rolecraft.failure_taxonomy.judging.merging import Said
+from rolecraft.models.defused import restore
 from rolecraft.trajectories.events import Event, FailureFinding
 
 

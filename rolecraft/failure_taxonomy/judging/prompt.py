@@ -12,12 +12,11 @@ project, but for the marker, mode ids and numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 
-from rolecraft.failure_taxonomy.judging.defused import defuse
 from rolecraft.failure_taxonomy.judging.examples import worked_examples
 from rolecraft.failure_taxonomy.modes import Mode
 from rolecraft.failure_taxonomy.windows import Piece
+from rolecraft.models.fence import fence
 
 DIGEST = 2000
 """Characters that the notes on the earlier parts of a long trace are asked to have at most."""
@@ -110,17 +109,6 @@ The fence marker is {marker}.
 Now answer for these {count} modes, in the form described above: {ids}."""
 
 
-def make_marker(trace: str, seed: int) -> str:
-    """A marker that does not occur in `trace`; the same for the same trace and seed."""
-    attempt = 0
-    while True:
-        text = f"{seed}/{attempt}/{trace}".encode("utf-8", "surrogatepass")
-        marker = blake2b(text, digest_size=5).hexdigest()
-        if marker not in trace:
-            return marker
-        attempt += 1
-
-
 def write_system(
     modes: Sequence[Mode], *, marker: str, shots: int = 0, parts: int = 1, tools: bool = False
 ) -> str:
@@ -145,12 +133,6 @@ def write_record(
         count=len(modes),
         ids=", ".join(mode.id for mode in modes),
     )
-
-
-def fence(pieces: Iterable[Piece], marker: str) -> str:
-    """The pieces as data: the only way in which foreign text gets into a question."""
-    text = "\n\n".join(f"{marker} {piece.head}\n{piece.text}" for piece in pieces)
-    return f"<<< {marker} begin\n{defuse(text)}\n{marker} end >>>"
 
 
 def _describe(mode: Mode) -> str:

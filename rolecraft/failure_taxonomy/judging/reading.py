@@ -21,7 +21,6 @@ from rolecraft.failure_taxonomy.judging.merging import Said, is_global, of_windo
 from rolecraft.failure_taxonomy.judging.prompt import (
     DIGEST,
     NOTES,
-    make_marker,
     write_record,
     write_system,
 )
@@ -31,6 +30,7 @@ from rolecraft.failure_taxonomy.view import TraceView
 from rolecraft.failure_taxonomy.windows import Piece, Window
 from rolecraft.messages import Message
 from rolecraft.models.base import Completion
+from rolecraft.models.fence import make_marker
 from rolecraft.trajectories.events import Event, Usage
 
 _NOT_YET = "this part was not asked about: there was no answer about the part before it"

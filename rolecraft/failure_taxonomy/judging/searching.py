@@ -21,8 +21,6 @@ from rolecraft.failure_taxonomy.judging.asking import Asker
 from rolecraft.failure_taxonomy.judging.merging import Said
 from rolecraft.failure_taxonomy.judging.prompt import (
     NOTES,
-    fence,
-    make_marker,
     write_record,
     write_system,
 )
@@ -30,6 +28,7 @@ from rolecraft.failure_taxonomy.modes import Mode
 from rolecraft.failure_taxonomy.windows import Piece, head_of
 from rolecraft.messages import Message, ToolCall
 from rolecraft.models.base import Tool
+from rolecraft.models.fence import fence, make_marker
 from rolecraft.trajectories.events import Event, Usage
 
 if TYPE_CHECKING:

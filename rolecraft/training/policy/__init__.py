@@ -1,0 +1,1 @@
+"""The policy: token sequences, and the weights that learn from them."""

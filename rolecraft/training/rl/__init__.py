@@ -1,0 +1,1 @@
+"""Reinforcement learning: the loop from episodes to better weights, and what it leaves."""

@@ -1,0 +1,122 @@
+"""A reward with a `Ranking`: the attempts at a task are compared before a step learns from them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from rolecraft.errors import ModelError, UsageError
+from rolecraft.models import FunctionModel, ModelCall
+from rolecraft.rewards import Ranking
+from rolecraft.scenarios import Scenario
+from rolecraft.scenarios.relay import relay
+from rolecraft.training import FROM_SCRATCH, train
+from rolecraft.training.rl.checks import policy
+from rolecraft.training.rl.playing import Player, attempts
+
+torch.set_num_threads(1)
+
+
+class Judge:
+    """Gives the runs of a group 0, 1, 2, … points, in the order in which it reads them."""
+
+    def __init__(self, points: Callable[[int], int]) -> None:
+        self.asked: list[int] = []
+        self._points = points
+
+    def __call__(self, call: ModelCall) -> str:
+        question = call.messages[-1].content
+        fence = re.search(r"The fence marker is (\w+)\.", question)
+        assert fence is not None
+        marker = fence[1]
+        runs = re.findall(rf"{marker} run (\d+)\n", question)
+        self.asked.append(len(runs))
+        rows = [{"run": int(run), "points": self._points(n)} for n, run in enumerate(runs)]
+        return json.dumps({"marker": marker, "reason": "compared", "runs": rows})
+
+
+def judged(judge: Callable[[ModelCall], Any]) -> Scenario:
+    better = Ranking("better", FunctionModel(judge, name="judge"), "The better answer.", most=0.1)
+    return replace(relay, reward=relay.reward + better)
+
+
+async def test_each_group_is_compared_once_and_every_attempt_gets_its_opinion() -> None:
+    judge = Judge(lambda number: number)
+    scenario = judged(judge)
+    player = Player(scenario, model=policy(scenario, None, 0), role_models={})
+    tasks = attempts(relay.tasks.sample(2, seed=0), 3, 0, 0)
+    played = await player.play(tasks)
+    assert judge.asked == [3, 3]
+    shares = [episode.reward.shares["opinion:better"] for episode in played.episodes]
+    for group in (shares[:3], shares[3:]):
+        assert sorted(group) == pytest.approx([0.0, 0.01, 0.02])
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_training_learns_from_what_the_judge_thinks(asynchronous: bool) -> None:
+    judge = Judge(lambda number: 10 * (number % 2))
+    run = await train(
+        judged(judge),
+        algorithm=replace(FROM_SCRATCH, group=4, epochs=1),
+        steps=2,
+        tasks_per_step=2,
+        asynchronous=asynchronous,
+    )
+    assert set(judge.asked) == {4}
+    for record in run.records:
+        assert record.reward == pytest.approx(record.signals["relay.correct"] + 0.05)
+        assert record.silent_groups == 0, "half of each group is better by the judge"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_judge_that_does_not_answer_costs_opinions_and_one_warning_a_step(
+    asynchronous: bool,
+) -> None:
+    def refuses(call: ModelCall) -> str:
+        raise ModelError("the judge is away")
+
+    told: list[str] = []
+    run = await train(
+        judged(refuses),
+        algorithm=replace(FROM_SCRATCH, group=2, epochs=1),
+        steps=1,
+        tasks_per_step=2,
+        asynchronous=asynchronous,
+        warn=told.append,
+    )
+    assert run.records[0].reward == run.records[0].signals["relay.correct"]
+    (warning,) = told
+    assert "at 2 of 2 tasks are not compared" in warning
+    assert "the judge is away" in warning
+
+
+async def test_where_a_comparison_breaks_the_others_are_not_left_asking() -> None:
+    """The error comes out, and the comparisons under way have ended by then."""
+    ended: list[str] = []
+    both = asyncio.Event()
+
+    async def waits(call: ModelCall) -> str:
+        ended.append("begun")
+        if len(ended) == 1:
+            await asyncio.wait_for(both.wait(), 60)
+            raise UsageError("no such judge")
+        both.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("stopped")
+        return ""
+
+    scenario = judged(waits)
+    player = Player(scenario, model=policy(scenario, None, 0), role_models={})
+    tasks = attempts(relay.tasks.sample(2, seed=0), 2, 0, 0)
+    with pytest.raises(UsageError, match="no such judge"):
+        await player.play(tasks)
+    assert ended == ["begun", "begun", "stopped"]
