@@ -1,0 +1,1 @@
+"""How hard tasks are: attempts of solvers, subsets, statistics."""

@@ -1,0 +1,1 @@
+"""From valid candidates to tasks: rows, patches, a git history, a scenario."""

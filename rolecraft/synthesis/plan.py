@@ -1,0 +1,102 @@
+"""A plan: a project and its clean suite, as `rolecraft synth plan` writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from rolecraft.errors import UsageError
+from rolecraft.synthesis.folder import SynthesisFolder
+from rolecraft.synthesis.project import Project
+from rolecraft.synthesis.suite import Suite
+from rolecraft.trajectories.whole_file import write_whole
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What all further steps begin with. Raises `UsageError` where `load` finds none."""
+
+    project: Project
+    suite: Suite
+    about: dict[str, Any] = field(default_factory=dict)
+    """How it was made, as JSON: where the source came from, when, with which versions."""
+
+    def save(self, folder: SynthesisFolder) -> None:
+        """Write it whole or not at all. The paths of source and venv are kept relative."""
+        root = folder.path.resolve()
+        project = asdict(self.project)
+        for name in ("source", "environment"):
+            path = Path(project[name]) if project[name] else None
+            if path is not None and path.is_relative_to(root):
+                project[name] = str(path.relative_to(root))
+        said = {"version": VERSION, "about": self.about, "project": project}
+        write_whole(folder.plan, json.dumps({**said, "suite": _packed(self.suite)}) + "\n")
+
+    @classmethod
+    def load(cls, folder: SynthesisFolder) -> Self:
+        try:
+            said = json.loads(folder.plan.read_text("utf-8"))
+            version = said["version"]
+        except FileNotFoundError:
+            raise UsageError(
+                f"There is no plan in `{folder.path}`: make one, "
+                f"`rolecraft synth plan PATH --out {folder.path}`."
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"`{folder.plan}` is no plan: {error!r}. Make it anew.") from error
+        if version != VERSION:
+            raise UsageError(
+                f"`{folder.plan}` has version {version!r}, this Rolecraft reads {VERSION}: make "
+                f"it anew."
+            )
+        root = folder.path.resolve()
+        given = {key: _tuples(value) for key, value in said["project"].items()}
+        project = Project(**given)
+        environment = str(root / project.environment) if project.environment else ""
+        project = replace(project, source=str(root / project.source), environment=environment)
+        return cls(project, _unpacked(said["suite"]), said["about"])
+
+    def reader(self) -> Callable[[str], str]:
+        """Reads a clean file by its path; each is read once. See `candidates.Read`."""
+        known: dict[str, str] = {}
+        source = Path(self.project.source)
+
+        def read(path: str) -> str:
+            if path not in known:
+                place = source / path
+                known[path] = place.read_bytes().decode("utf-8") if place.exists() else ""
+            return known[path]
+
+        return read
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _packed(suite: Suite) -> dict[str, Any]:
+    """Tests by their number, and sets of tests by theirs: thousands of lines have the same."""
+    number = {name: index for index, name in enumerate(suite.outcomes)}
+    sets: dict[tuple[str, ...], int] = {}
+    seen = {
+        path: {str(line): sets.setdefault(tests, len(sets)) for line, tests in by.items()}
+        for path, by in suite.seen_by.items()
+    }
+    numbered = [[number[test] for test in tests if test in number] for tests in sets]
+    return {**asdict(replace(suite, seen_by={})), "seen_by": seen, "sets": numbered}
+
+
+def _unpacked(said: dict[str, Any]) -> Suite:
+    names = [*said["outcomes"]]
+    sets = [tuple(names[index] for index in numbers) for numbers in said.pop("sets")]
+    seen = {
+        path: {int(line): sets[at] for line, at in by.items()}
+        for path, by in said["seen_by"].items()
+    }
+    on_import = {path: tuple(lines) for path, lines in said["on_import"].items()}
+    return Suite(**{**said, "seen_by": seen, "on_import": on_import})

@@ -1,0 +1,1 @@
+"""From a folder or archive to a plan."""

@@ -1,0 +1,159 @@
+"""The clean suite: all tests twice, in other conditions, then once more to see which lines run.
+
+What did not do the same both times is flaky, and what failed both times tells nothing of a bug:
+both are set aside, and so is what never ends.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rolecraft.environments.software_engineering.taken import test_file
+from rolecraft.errors import UsageError
+from rolecraft.sandboxes.test_reports import Outcome
+from rolecraft.synthesis.planning.runs import CleanRun, CleanRuns
+from rolecraft.synthesis.planning.seen import seen, tools
+from rolecraft.synthesis.suite import Suite
+
+FAILING = ("failed", "error")
+_NAMED = re.compile(r"^(E   )?[A-Za-z_][\w.]*(: |$)")
+"""The line with the exception: of Python, or as pytest shows it."""
+SHOWN = 3
+"""Tests that an error names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The suite, and what came to light beside it."""
+
+    suite: Suite
+    options: tuple[str, ...]
+    """Arguments for pytest that leave out what cannot be run."""
+    warnings: tuple[str, ...]
+    written: tuple[str, ...]
+
+
+async def measure(
+    runs: CleanRuns,
+    roots: Sequence[str],
+    read: Callable[[str], str],
+    *,
+    tell: Callable[[str], None],
+) -> Measured:
+    """Run the clean tests. Raises `UsageError` if there are none, or too many of them fail."""
+    tell("The clean tests, the first time ...")
+    first = await runs.run(roots, hash_seed=1)
+    _check(first, runs)
+    is_pytest = runs.project.runner == "pytest"
+    # By their files from now on, as grading does it.
+    files = sorted({test_file(test) for test in first.outcomes} - {""}) if is_pytest else []
+    tell(f"The clean tests, the second time: {len(first.outcomes):,} of them ...")
+    second = await runs.run(files, hash_seed=2)
+    kept, aside = _compare(first, second, runs)
+    counted: CleanRun | None = None
+    if is_pytest:
+        tell("The clean tests once more, to see which lines they run ...")
+        with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rolecraft-plan-") as place:
+            counted = await runs.run(files, hash_seed=1, tools=tools(Path(place)))
+    aside |= runs.lost_files | runs.left_out  # the third time may have found more
+    kept = {name: outcome for name, outcome in kept.items() if name not in aside}
+    if not any(outcome == "passed" for outcome in kept.values()):
+        raise UsageError(f"No test of {runs.project.name} passes twice, so none can tell of a bug.")
+    lines = counted.lines if counted is not None else None
+    seen_by, on_import = seen(lines, read) if lines is not None else ({}, {})
+    warnings = []
+    if is_pytest and not any(seen_by.values()):
+        raise UsageError(
+            f"No test of {runs.project.name} runs a line of its code in `{runs.project.source}`: "
+            f"they test another copy, one that is installed in `{runs.project.environment}`, or "
+            f"start it as a program of its own."
+        )
+    written = tuple(sorted({*first.written, *second.written}))
+    if written:
+        warnings.append(
+            f"The tests write into the repository ({_some(written)}). Each run has a fresh copy, "
+            f"so nothing is carried over."
+        )
+    seconds = {
+        name: round(max(first.seconds.get(name, 0.0), second.seconds.get(name, 0.0)), 4)
+        for name in kept
+    }
+    suite = Suite(
+        outcomes=kept,
+        seconds=seconds if is_pytest else {},
+        set_aside=aside,
+        seen_by=seen_by,
+        on_import=on_import,
+        wall_seconds=round(max(first.wall_seconds, second.wall_seconds), 3),
+    )
+    ignored = [f"--ignore={path}" for path in _uncollectable(aside) if is_pytest]
+    deselected = [f"--deselect={test}" for test in runs.left_out]
+    return Measured(suite, (*ignored, *deselected), tuple(warnings), written)
+
+
+def _check(run: CleanRun, runs: CleanRuns) -> None:
+    """Raise `UsageError` for a suite that nothing can be built on."""
+    name, share = runs.project.name, runs.settings.most_failing
+    failing = [test for test, outcome in run.outcomes.items() if outcome in FAILING]
+    if not run.outcomes:
+        lost = {**runs.lost_files, **runs.left_out}
+        why = "; ".join(f"`{test}` {reason}" for test, reason in list(lost.items())[:SHOWN])
+        printed = " | ".join(run.printed.strip().splitlines()[-3:])
+        raise UsageError(f"No test of {name} was run. {why or printed}")
+    if len(failing) > share * len(run.outcomes):
+        shown = "; ".join(
+            f"`{test}`: {_last(run.messages.get(test, ''))}" for test in failing[:SHOWN]
+        )
+        raise UsageError(
+            f"{len(failing):,} of the {len(run.outcomes):,} clean tests of {name} fail, more than "
+            f"{share:.0%} (--most-failing). The first: {shown}. If something is not installed, "
+            f"make a venv that has it and give it with --environment."
+        )
+
+
+def _compare(
+    first: CleanRun, second: CleanRun, runs: CleanRuns
+) -> tuple[dict[str, Outcome], dict[str, str]]:
+    kept: dict[str, Outcome] = {}
+    aside: dict[str, str] = {**runs.lost_files, **runs.left_out}
+    code = set(runs.project.code)
+    for name, outcome in first.outcomes.items():
+        again = second.outcomes.get(name)
+        if name in aside:
+            continue
+        if again is None:
+            aside[name] = "flaky: not there the second time"
+        elif again != outcome:
+            aside[name] = f"flaky: {outcome}, then {again}"
+        elif outcome in FAILING and test_file(name) == name:
+            aside[name] = f"cannot be collected: {_last(first.messages.get(name, ''))}"
+        elif outcome in FAILING:
+            aside[name] = f"fails: {_last(first.messages.get(name, ''))}"
+        elif test_file(name) in code:
+            aside[name] = "in the code: a solver would have the test in hand"
+        else:
+            kept[name] = outcome
+    for name in second.outcomes:
+        if name not in first.outcomes and name not in aside:
+            aside[name] = "flaky: not there the first time"
+    return kept, aside
+
+
+def _uncollectable(aside: dict[str, str]) -> list[str]:
+    return [name for name in aside if test_file(name) == name]
+
+
+def _last(message: str) -> str:
+    """The line of a traceback that says what happened."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    named = [line.removeprefix("E   ") for line in lines if _NAMED.match(line)]
+    return (named or lines or ["no reason given"])[-1].strip()[:200]
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return ", ".join(f"`{path}`" for path in paths[:SHOWN]) + more

@@ -1,0 +1,87 @@
+"""The clean files of a project: a copy of ours, which nobody changes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from rolecraft.environments.software_engineering.bases import _litter, _unpack
+from rolecraft.environments.software_engineering.instances import BadInstance, Instance
+from rolecraft.errors import RolecraftError, UsageError
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """What the disk refuses becomes one clear error."""
+    try:
+        yield
+    except shutil.Error as error:  # of several files, each with its own reason
+        raise RolecraftError(f"`{folder}` cannot be written: {error.args[0][0][2]}.") from error
+    except OSError as error:
+        where = error.filename or folder
+        raise RolecraftError(f"`{where}` cannot be written: {error.strerror or error}.") from error
+
+
+def copy_source(source: Path, target: Path, *, tests: Path | None = None) -> None:
+    """Copy or unpack a project to `target`, whole or not at all; what was there is replaced.
+
+    What tools leave behind is left out. Raises `UsageError` for what is no project's folder,
+    source archive or wheel.
+    """
+    if not source.exists():
+        raise UsageError(f"`{source}` is not there: give a project's folder, archive or wheel.")
+    if not source.is_dir() and not source.name.endswith(
+        (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
+    ):
+        raise UsageError(
+            f"`{source}` is no project: give its folder, its source archive (`.tar.gz`, `.zip`) or "
+            f"a wheel."
+        )
+    if source.is_dir() and target.resolve().is_relative_to(source.resolve()):
+        raise UsageError(
+            f"`--out {target.parent}` is inside of the project `{source}`: choose a folder beside."
+        )
+    beside = target.with_name(".source.new")
+    shutil.rmtree(beside, ignore_errors=True)
+    shutil.rmtree(target, ignore_errors=True)
+    # In a folder of its own, for an archive is unpacked beside its place first.
+    beside.mkdir(parents=True)
+    made = beside / "files"
+    row = Instance(id="plan", problem="-", fail_to_pass=("-",), source=str(source))
+    try:
+        _unpack(row, made)
+    except BadInstance as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
+            raise error.__cause__ from None
+        raise UsageError(f"`{source}` cannot be unpacked: {error.__cause__}.") from error
+    except (EOFError, zlib.error) as error:  # cut off
+        raise UsageError(f"`{source}` cannot be unpacked: {error}.") from error
+    inside = list(made.iterdir())
+    if source.suffix == ".zip" and len(inside) == 1 and inside[0].is_dir():
+        made = inside[0]  # all is in one folder, as in an sdist
+    if tests is not None:
+        _add_tests(tests, made)
+    _make_readable(made)
+    os.replace(made, target)
+    shutil.rmtree(beside)
+
+
+def _add_tests(tests: Path, made: Path) -> None:
+    if not tests.is_dir():
+        raise UsageError(f"`--tests {tests}`: there is no such folder.")
+    place = made / tests.resolve().name
+    if place.exists():
+        raise UsageError(f"`--tests {tests}`: the project has a `{place.name}` of its own.")
+    shutil.copytree(tests, place, symlinks=True, ignore=lambda _, names: _litter(names))
+
+
+def _make_readable(folder: Path) -> None:
+    """Sandboxes may be another user's; and nobody but its owner changes it."""
+    for each in (folder, *folder.rglob("*")):
+        if not each.is_symlink():
+            executable = each.is_dir() or each.stat().st_mode & 0o100
+            each.chmod(0o755 if executable else 0o644)

@@ -1,0 +1,33 @@
+"""What a project is to us: its code, its tests, and how these run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rolecraft.environments.software_engineering.instances import Runner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A repository whose tests can be run here. All paths but `source` are relative to it."""
+
+    name: str
+    """As it is distributed, such as `more-itertools`; of a folder without settings, its name."""
+    version: str = ""
+    source: str
+    """The folder of the clean files: a copy of ours, which nobody changes."""
+    code: tuple[str, ...]
+    """The files in which bugs may be planted."""
+    tests: tuple[str, ...]
+    """The files of the tests, with what belongs to them (`conftest.py`)."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Files of code in which none are planted, and why: generated, a syntax that is refused, …"""
+    runner: Runner = "pytest"
+    test_command: tuple[str, ...] = ()
+    """For pytest: further arguments. For the other runners: the command, which writes `report`."""
+    report: str = ""
+    python_path: tuple[str, ...] = (".",)
+    """Folders from which its packages are imported, such as `("src",)`."""
+    environment: str = ""
+    """The venv with pytest and what the project needs. Empty: none is needed (CTest)."""

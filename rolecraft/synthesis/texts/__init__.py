@@ -1,0 +1,1 @@
+"""Words about a bug's symptom that name nothing of its solution."""

@@ -1,0 +1,249 @@
+"""Texts for the valid candidates of a folder: one at a time, whatever their number.
+
+    described = await describe(folder, model=LiteLLMModel("openai/gpt-4o-mini"), usd=2.0)
+
+Invariant: a text that is there is kept, unless it is to be written again, and a model is asked
+about a task once. What is held of a task is gone when its text is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rolecraft.errors import LimitReached, ModelError, UsageError
+from rolecraft.models.base import Model
+from rolecraft.models.hashing import hash64
+from rolecraft.synthesis.asking import Asker
+from rolecraft.synthesis.candidates import Candidate
+from rolecraft.synthesis.folder import SynthesisFolder
+from rolecraft.synthesis.ledger import Ledger, LedgerView
+from rolecraft.synthesis.plan import Plan
+from rolecraft.synthesis.project import Project
+from rolecraft.synthesis.texts.by_model import write_text
+from rolecraft.synthesis.texts.leak_check import find_leaks
+from rolecraft.synthesis.texts.leaks import Leak
+from rolecraft.synthesis.texts.readme import about
+from rolecraft.synthesis.texts.solution import Solution, Sources
+from rolecraft.synthesis.texts.symptom import Symptom, symptoms, told_less
+from rolecraft.synthesis.texts.templates import filled_in
+from rolecraft.synthesis.texts.text import IssueText, TextSource
+from rolecraft.synthesis.verdicts import Verdict
+
+NOTHING_TO_SAY = "nothing can be said of its failing tests without naming what was changed"
+SHOWN_TO_MODEL = 3
+"""Symptoms that a model is told of, at most."""
+
+
+@dataclass(slots=True)
+class Described:
+    """What became of the valid candidates."""
+
+    written: Counter[TextSource] = field(default_factory=Counter)
+    """New texts, by who wrote them."""
+    kept: int = 0
+    """Tasks that had one, or of which it was known that there is none."""
+    without: list[str] = field(default_factory=list)
+    """Ids of which nothing can be said."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Ids for which the model did not answer, and why: the next call asks again."""
+    usd: float | None = 0.0
+    """What this call's texts took; None where a price is not known."""
+    stopped: str = ""
+    """What ended it early: the budget."""
+
+    @property
+    def total(self) -> int:
+        """New texts."""
+        return sum(self.written.values())
+
+
+async def describe(
+    folder: SynthesisFolder,
+    *,
+    model: Model | None = None,
+    usd: float | None = None,
+    at_once: int = 8,
+    again: bool = False,
+    on_text: Callable[[IssueText], None] = lambda text: None,
+) -> Described:
+    """Write `folder.texts` for the valid candidates: by `model`, or by templates.
+
+    `usd` is what models may cost in US dollars, with what earlier calls on this folder took. With
+    `again` also tasks that have a text get a new one. Raises `UsageError` if there is no plan or
+    nothing was validated, and `ModelError` for a model that cannot be asked at all.
+    """
+    project = Plan.load(folder).project
+    if not folder.verdicts.exists():
+        raise UsageError(
+            f"Nothing in `{folder.path}` is validated yet: `rolecraft synth validate "
+            f"{folder.path}` comes before its texts."
+        )
+    found = Described()
+    candidates = LedgerView(folder.candidates, Candidate, key=lambda each: each.id)
+    verdicts = LedgerView(folder.verdicts, Verdict, key=lambda each: each.candidate)
+    texts = Ledger(folder.texts, IssueText, key=lambda each: each.task)
+    with candidates, verdicts, texts:
+        writing = _Writing(project, texts, found, on_text)
+
+        def todo() -> Iterator[tuple[Candidate, Verdict]]:
+            for verdict in verdicts:
+                if not verdict.is_valid or verdict.candidate not in candidates:
+                    continue
+                if verdict.candidate in texts and not again:
+                    found.kept += 1
+                    continue
+                yield candidates[verdict.candidate], verdict
+
+        if model is None:
+            for candidate, verdict in todo():
+                writing.by_template(candidate, verdict)
+            return found
+        spent = sum(text.usd or 0.0 for text in texts) if usd is not None else 0.0
+        asker = Asker(model, usd=usd, spent_usd=spent, at_once=at_once)
+
+        async def work(item: tuple[Candidate, Verdict]) -> None:
+            await writing.by_model(*item, asker)
+
+        stopped = await asker.each(todo(), work)
+        found.stopped = "" if stopped is None else str(stopped)
+    return found
+
+
+@dataclass(slots=True)
+class _Told:
+    """A task's symptoms as texts."""
+
+    solution: Solution
+    clean: list[str]
+    """Such as give nothing away, the best first."""
+    leaks: tuple[Leak, ...]
+    """Of the others."""
+    rest: list[str]
+    """The others, as they are."""
+
+
+class _Writing:
+    def __init__(
+        self,
+        project: Project,
+        texts: Ledger[IssueText],
+        found: Described,
+        on_text: Callable[[IssueText], None],
+    ) -> None:
+        self._project, self._texts, self._found, self._on_text = project, texts, found, on_text
+        source = Path(project.source)
+
+        def read(path: str) -> str:
+            place = source / path
+            return place.read_bytes().decode("utf-8") if place.exists() else ""
+
+        self._sources = Sources(project, read)
+        self._about = about(source)
+
+    def by_template(self, candidate: Candidate, verdict: Verdict) -> None:
+        told = self._told(candidate, verdict, most=1)
+        self._write(candidate.id, told, "", None, "", ())
+
+    async def by_model(self, candidate: Candidate, verdict: Verdict, asker: Asker) -> None:
+        told = self._told(candidate, verdict, most=SHOWN_TO_MODEL)
+        seen = told.clean or told.rest[:1]
+        if not seen:
+            self._write(candidate.id, told, "", None, "", ())
+            return
+        try:
+            written = await write_text(
+                asker,
+                told.solution,
+                seen,
+                project=self._project.name,
+                about=self._about,
+                seed=hash64("issue-text", candidate.id) % 2**31,
+            )
+        except LimitReached:
+            raise
+        except ModelError as error:
+            self._found.failed[candidate.id] = str(error)
+            return
+        name = asker.model.name
+        if written.text:
+            self._add(
+                IssueText(
+                    task=candidate.id,
+                    text=written.text,
+                    source="model",
+                    leaks=written.leaks,
+                    model=name,
+                    usd=written.usd,
+                )
+            )
+        else:
+            self._write(candidate.id, told, name, written.usd, written.why, written.leaks)
+
+    def _told(self, candidate: Candidate, verdict: Verdict, *, most: int) -> _Told:
+        solution = self._sources.solution(candidate, verdict.fail_to_pass)
+        clean: list[str] = []
+        rest: list[str] = []
+        leaks: dict[Leak, None] = {}
+        for symptom in symptoms(solution, dict(verdict.messages), self._sources):
+            text, found = self._least(candidate.id, symptom, solution)
+            leaks.update(dict.fromkeys(found))
+            (rest if found else clean).append(text)
+            if len(clean) == most:
+                break
+        return _Told(solution, clean, tuple(leaks), rest)
+
+    def _least(
+        self, task: str, symptom: Symptom, solution: Solution
+    ) -> tuple[str, tuple[Leak, ...]]:
+        """A symptom as a text, told with as much as gives nothing away; else with its leaks."""
+        text = ""
+        found: tuple[Leak, ...] = ()
+        for less in told_less(symptom):
+            text = filled_in(
+                less, task=task, project=self._project.name, version=self._project.version
+            )
+            found = find_leaks(text, solution)
+            if not found:
+                break
+        return text, found
+
+    def _write(
+        self,
+        task: str,
+        told: _Told,
+        model: str,
+        usd: float | None,
+        why: str,
+        leaks: tuple[Leak, ...],
+    ) -> None:
+        """By a template, where there is a symptom that can be told."""
+        text = told.clean[0] if told.clean else ""
+        if not text:
+            why = f"{why}; {NOTHING_TO_SAY}" if why else NOTHING_TO_SAY
+            leaks = (*leaks, *told.leaks)
+        self._add(
+            IssueText(
+                task=task,
+                text=text,
+                source="template",
+                leaks=leaks,
+                why=why,
+                model=model,
+                usd=usd,
+            )
+        )
+
+    def _add(self, text: IssueText) -> None:
+        self._texts.append(text)
+        if text.has_text:
+            self._found.written[text.source] += 1
+        else:
+            self._found.without.append(text.task)
+        if text.model:
+            spent = self._found.usd
+            both = spent is not None and text.usd is not None
+            self._found.usd = (spent or 0.0) + (text.usd or 0.0) if both else None
+        self._on_text(text)

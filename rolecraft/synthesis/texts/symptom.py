@@ -1,0 +1,229 @@
+"""What a user sees of a bug: what was done, what should have come of it, what came."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from rolecraft.synthesis.texts.checks import Doing
+from rolecraft.synthesis.texts.failures import (
+    Failure,
+    changed_text,
+    compared,
+    difference,
+    read_failure,
+)
+from rolecraft.synthesis.texts.leak_check import distinctive
+from rolecraft.synthesis.texts.masking import Masking, StandIn, imports_of
+from rolecraft.synthesis.texts.solution import IDENTIFIER, Solution, Sources
+from rolecraft.synthesis.texts.test_code import doing, says_only_what_was_printed
+from rolecraft.synthesis.texts.values import UNKNOWN, Folded, value_of, value_said
+
+Kind = Literal[
+    "value",  # another value than the one that was wanted
+    "condition",  # what should hold does not
+    "error",  # an exception that should not come
+    "no-error",  # no exception where one should come
+    "output",  # what another runner than pytest prints
+]
+_LONGEST_CODE = 40
+"""Lines."""
+_LINES_OF_A_TEXT = 3
+"""From here on a text in the code is shown in lines."""
+_LONGEST_VALUE = 1500
+"""Characters."""
+_DONE_WRONG = re.compile(r"DID NOT RAISE|not raised|not triggered|DID NOT WARN")
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One failing test, as somebody who uses the project would tell of it."""
+
+    kind: Kind
+    code: tuple[str, ...]
+    """Lines that lead to it, in Python."""
+    expression: str = ""
+    """What is looked at after `code`."""
+    expected: str = ""
+    """A value or a condition, as code; for "no-error" the exception's type."""
+    got: str = ""
+    error: str = ""
+    """The type of the exception that came."""
+    message: str = ""
+    """Its text; of "output" what was printed, of "value" where the two differ."""
+    stand_ins: tuple[StandIn, ...] = ()
+    """What names in the code stand for that must not be said."""
+    unknown: tuple[str, ...] = ()
+    """Names in the code of which nothing tells the value."""
+
+    @property
+    def poorness(self) -> tuple[int, int]:
+        """How little it tells; the least of several is the one to tell of."""
+        undocumented = sum(not each.about for each in self.stand_ins)
+        silent = self.kind == "value" and not self.expected
+        vague = 2 * len(self.unknown) + 2 * undocumented + len(self.stand_ins) + 2 * silent
+        vague += 3 * (self.kind == "output") + (self.kind == "value" and not self.got)
+        return vague, sum(map(len, self.code)) + len(self.expected) + len(self.got)
+
+
+def symptoms(solution: Solution, messages: dict[str, str], sources: Sources) -> list[Symptom]:
+    """What the failing tests tell, those that tell most first."""
+    found: list[Symptom] = []
+    for test, text in messages.items():
+        path = test.partition("::")[0]
+        tree = sources.tree(path) if path.endswith(".py") else None
+        made = _of_output(text) if tree is None else _of_python(test, text, tree, solution, sources)
+        if made is not None:
+            found.append(_without_inner_names(made, solution))
+    return sorted(found, key=lambda symptom: symptom.poorness)
+
+
+def told_less(symptom: Symptom) -> Iterator[Symptom]:
+    """The same with less and less of what may give the solution away."""
+    yield symptom
+    if symptom.message and symptom.kind in ("error", "value"):
+        yield replace(symptom, message="")
+    if symptom.got:
+        yield replace(symptom, got="", message="")
+    if any(each.about for each in symptom.stand_ins):
+        bare = tuple(replace(each, about="") for each in symptom.stand_ins)
+        yield replace(symptom, stand_ins=bare)
+
+
+def _without_inner_names(symptom: Symptom, solution: Solution) -> Symptom:
+    """Without an exception's text that has a name of the changed lines which users do not write."""
+    inner = set(filter(distinctive, solution.touched)) & set(IDENTIFIER.findall(symptom.message))
+    inner -= set(IDENTIFIER.findall("\n".join((*symptom.code, symptom.expression))))
+    return replace(symptom, message="") if inner and symptom.kind == "error" else symptom
+
+
+def _of_python(
+    test: str, text: str, tree: ast.Module, solution: Solution, sources: Sources
+) -> Symptom | None:
+    failure = read_failure(test, text)
+    done = doing(tree, test, failure.line)
+    if done is None or says_only_what_was_printed(done):
+        return None
+    masking = Masking(solution, imports_of(tree, sources.project.code))
+    code = _lines(done.before, masking)
+    if len(code) > _LONGEST_CODE or sum(map(len, code)) > _LONGEST_VALUE:
+        return None
+    looked_at = "" if done.shown else _code(done.actual, masking)
+    made = _seen(done, failure, looked_at, masking)
+    if made is None:
+        return None
+    shown = set(IDENTIFIER.findall("\n".join((*code, made.expression, made.expected))))
+    return replace(
+        made,
+        code=tuple(code),
+        stand_ins=tuple(masking.stand_ins.values()),
+        unknown=tuple(sorted(done.unknown & shown)),
+    )
+
+
+def _seen(done: Doing, failure: Failure, looked_at: str, masking: Masking) -> Symptom | None:
+    """What came of it, whatever was done."""
+    wrong_check = failure.error in ("AssertionError", "Failed", "")
+    if done.raises is not None:
+        wanted = _code(done.raises, masking)
+        if _DONE_WRONG.search(failure.message):
+            return Symptom("no-error", (), looked_at, expected=wanted)
+        if wrong_check:  # the exception came with another text
+            return Symptom("error", (), looked_at, wanted, message=_short(failure.message))
+        return Symptom("error", (), looked_at, wanted, "", failure.error, _short(failure.message))
+    if not wrong_check:
+        wanted = "" if done.untold else _code(done.expected, masking)
+        error = _short(failure.message)
+        return Symptom("error", (), looked_at, wanted, "", failure.error, error)
+    if done.actual is None:
+        return None
+    if done.holds:
+        return Symptom("condition", (), looked_at, got=_condition_got(failure.message))
+    expected, got = _values(done, failure.message, masking)
+    if not (expected or got):
+        return None
+    told = "" if got or done.turned else difference(failure.message)
+    return Symptom("value", (), looked_at, expected, got, message=told)
+
+
+def _values(done: Doing, message: str, masking: Masking) -> tuple[str, str]:
+    """What was expected and what came, as code."""
+    wanted = value_of(done.expected)
+    both = compared(message)
+    written = "" if done.untold else _code(done.expected, masking)
+    if isinstance(wanted, str) and (text := changed_text(message, wanted)) is not None:
+        return repr(wanted), repr(text)
+    if both is None:
+        return _short(written), ""
+    if wanted is not UNKNOWN:
+        for value, other in (both, both[::-1]):
+            if _same(other, wanted):
+                return _short(written), _short(value)
+        return _short(written), ""
+    got, expected = both[::-1] if done.turned else both
+    return _short(expected), _short(got)
+
+
+def _same(said: str, wanted: object) -> bool:
+    return bool(value_said(said) == wanted)
+
+
+def _condition_got(message: str) -> str:
+    """The condition with its values, as pytest puts them in: `None is not None`."""
+    first = message.partition("\n")[0].removeprefix("assert ").strip()
+    if not message.startswith("assert ") or first in ("False", "None", "0", "''", "[]"):
+        return ""
+    return _short(first) if re.search(r" (?:is|in|not in|is not|!=|<|>|<=|>=) ", first) else ""
+
+
+def _of_output(text: str) -> Symptom | None:
+    """What a test program printed, without the lines that say where."""
+    kept: list[str] = []
+    for line in text.splitlines():
+        bare = re.sub(r"^\S+\.\w+[:(]\d+\)?:?\s*", "", line.strip())
+        if bare and not re.match(r"(?:FAILED|PASSED|RUN|OK|Traceback)\b|\[", bare):
+            kept.append(bare)
+    if not kept:
+        return None
+    return Symptom("output", (), message=_short("\n".join(kept[:12])))
+
+
+def _lines(nodes: list[ast.stmt], masking: Masking) -> list[str]:
+    made = [masking(node) for node in nodes]
+    body = [node for node in made if isinstance(node, ast.stmt)]
+    imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    rest = [Folded().visit(node) for node in body if node not in imports]
+    lines = [ast.unparse(ast.fix_missing_locations(node)) for node in imports]
+    if imports and rest:
+        lines.append("")
+    for node in rest:
+        lines += _as_written(ast.fix_missing_locations(node)).split("\n")
+    return lines
+
+
+def _as_written(node: ast.stmt) -> str:
+    """A statement; the text of many lines that it gives a name to stands in as many lines."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+            many = text.count("\n") >= _LINES_OF_A_TEXT
+            plain = all(line.isprintable() for line in text.split("\n"))
+            if many and plain and not re.search(r'\\|"""|"\Z', text):
+                return f'{name} = """{text}"""'
+    return ast.unparse(node).strip("\n")
+
+
+def _code(node: ast.expr | None, masking: Masking) -> str:
+    if node is None:
+        return ""
+    made = masking(node)
+    if made is None:
+        return ""
+    return ast.unparse(ast.fix_missing_locations(Folded().visit(made)))
+
+
+def _short(value: str) -> str:
+    value = re.sub(r" at 0x[0-9a-fA-F]+", "", value.strip())
+    return value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]} …"

@@ -1,0 +1,167 @@
+"""What a test does up to the place where it fails, as little of it as that needs."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable
+
+from rolecraft.synthesis.texts.checks import Doing, check, expected_error
+from rolecraft.synthesis.texts.parametrized import FunctionNode, parameters
+from rolecraft.synthesis.texts.slicing import FIXTURES, Slicing, blocks, bound_by, names_in
+
+_SET_UP = frozenset({"setUp", "setUpClass", "setup_method", "setup_class", "setup"})
+
+
+def doing(tree: ast.Module, test: str, line: int | None) -> Doing | None:
+    """What the test with this id of pytest does up to this line of its file.
+
+    None where it is not found.
+    """
+    names = test.partition("[")[0].split("::")[1:]
+    node: ast.AST | None = tree
+    classes: list[ast.ClassDef] = []
+    for name in names:
+        owners = _with_bases(node, tree) if isinstance(node, ast.ClassDef) else [node]
+        classes = [each for each in reversed(owners) if isinstance(each, ast.ClassDef)]
+        node = next(filter(None, (_member(each, name) for each in owners)), None)
+    if not isinstance(node, FunctionNode):
+        return None
+    members = _members(classes)
+    if classes:
+        node = _without_self(node)
+    failing = _statement_at(node.body, line) if line is not None else node.body[-1]
+    if failing is None:
+        return None
+    found = check(failing)
+    slicing = Slicing(names_in(found.actual, found.expected, *found.before), found.actual)
+    first = slicing.block(node.body, failing)
+    found.shown = slicing.shown
+    given = parameters(node, classes, test, tree)
+    arguments = {arg.arg for arg in node.args.args}
+    told = [
+        ast.Assign([ast.Name(name, ast.Store())], value)
+        for name, value in given.items()
+        if name in slicing.needed
+    ]
+    used = slicing.needed & given.keys()
+    slicing.needed -= given.keys()
+    slicing.needed |= names_in(*(given[name] for name in used))
+    own = slicing.module(members)
+    around = slicing.module(tree.body)
+    found.before = [*around, *own, *told, *first, *found.before]
+    _put_in_expected(found)
+    found.unknown = (slicing.needed & (arguments | _of_self(node))) - given.keys() - FIXTURES
+    found.untold = bool(names_in(found.expected) & found.unknown)
+    return found
+
+
+def says_only_what_was_printed(found: Doing) -> bool:
+    """Whether something is read of a fixture of pytest, and nothing that is done leads to it."""
+    nodes = [*found.before, *([found.actual] if found.actual is not None else [])]
+    read = {name for each in found.before if names_in(each) & FIXTURES for name in bound_by(each)}
+    if not names_in(*nodes) & FIXTURES:
+        return False
+    calls = [call for node in nodes for call in ast.walk(node) if isinstance(call, ast.Call)]
+    return all(names_in(call.func) & (FIXTURES | read) for call in calls)
+
+
+class _Unselfed(ast.NodeTransformer):
+    """`self.value` as `value`."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            made = ast.Name(node.attr, node.ctx)
+            made.from_self = True  # type: ignore[attr-defined]
+            return ast.copy_location(made, node)
+        return self.generic_visit(node)
+
+
+def _without_self(node: FunctionNode) -> FunctionNode:
+    made = _Unselfed().visit(copy.deepcopy(node))
+    assert isinstance(made, FunctionNode)
+    made.args.args = [arg for arg in made.args.args if arg.arg not in ("self", "cls")]
+    return made
+
+
+def _of_self(node: FunctionNode) -> set[str]:
+    """The attributes of the test itself that are used."""
+    return {
+        each.id
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name) and hasattr(each, "from_self")
+    }
+
+
+def _members(classes: list[ast.ClassDef]) -> list[ast.stmt]:
+    """What the test's class gives it: values, helpers, what is set up, in that order."""
+    given: list[ast.stmt] = []
+    set_up: list[ast.stmt] = []
+    for owner in classes:
+        for each in owner.body:
+            if isinstance(each, FunctionNode):
+                helper = _without_self(each)
+                helper.decorator_list = []
+                if each.name in _SET_UP:
+                    set_up += helper.body
+                else:
+                    given.append(helper)
+            elif isinstance(each, ast.Assign | ast.AnnAssign):
+                given.append(each)
+    return [*given, *set_up]
+
+
+def _put_in_expected(found: Doing) -> None:
+    """What is expected by its value, where a statement gives it one."""
+    if not isinstance(found.expected, ast.Name):
+        return
+    name = found.expected.id
+    for each in reversed(found.before):
+        match each:
+            case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
+                others = [other for other in found.before if other is not each]
+                found.expected = value
+                if name not in names_in(found.actual, *others):
+                    found.before = others
+                return
+        if name in bound_by(each):
+            return
+
+
+def _with_bases(node: ast.ClassDef, tree: ast.Module) -> list[ast.AST | None]:
+    """A class and those of its file that it is made of, its own first."""
+    found: list[ast.AST | None] = []
+    todo = [node]
+    while todo:
+        here = todo.pop(0)
+        if here in found:
+            continue
+        found.append(here)
+        for base in here.bases:
+            known = _member(tree, base.id) if isinstance(base, ast.Name) else None
+            if isinstance(known, ast.ClassDef):
+                todo.append(known)
+    return found
+
+
+def _member(node: ast.AST | None, name: str) -> ast.AST | None:
+    body = node.body if isinstance(node, ast.Module | ast.ClassDef) else ()
+    for each in body:
+        if isinstance(each, FunctionNode | ast.ClassDef) and each.name == name:
+            return each
+    return None
+
+
+def _statement_at(body: Iterable[ast.stmt], line: int) -> ast.stmt | None:
+    """The innermost statement that has this line; of a `with` that expects an error, that."""
+    for each in body:
+        if not each.lineno <= line <= (each.end_lineno or each.lineno):
+            continue
+        if isinstance(each, ast.With | ast.AsyncWith) and expected_error(each) is not None:
+            return each
+        for block in blocks(each):
+            inner = _statement_at(block, line)
+            if inner is not None:
+                return inner
+        return each
+    return None

@@ -1,0 +1,125 @@
+"""Many candidates at once, each with its verdict in the ledger.
+
+    async for verdict in validate(plan, candidates, verdicts, workers=2):
+        ...
+
+Verdicts are appended in the order of the candidates, whichever worker is faster, so what is in the
+ledger is always the beginning of what will be there in the end: after a kill -9, the same call goes
+on behind it. In memory there are the plan and the few candidates under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+
+from rolecraft.errors import UsageError
+from rolecraft.sandboxes import SandboxProvider, default_provider
+from rolecraft.synthesis.candidates import Candidate
+from rolecraft.synthesis.ledger import Ledger
+from rolecraft.synthesis.plan import Plan
+from rolecraft.synthesis.validation.fresh import FreshReport
+from rolecraft.synthesis.validation.judging import counted, judge
+from rolecraft.synthesis.validation.places import Place
+from rolecraft.synthesis.validation.ran import Worker, WorkerLost
+from rolecraft.synthesis.validation.settings import Settings
+from rolecraft.synthesis.validation.warm import WarmPytest
+from rolecraft.synthesis.verdicts import Status, Verdict
+
+ATTEMPTS = 2
+"""How often a candidate with which a worker was lost is tried."""
+AHEAD = 16
+"""So many candidates for each worker are under way or wait for one before them."""
+
+
+async def validate(
+    plan: Plan,
+    candidates: Iterable[Candidate],
+    verdicts: Ledger[Verdict],
+    *,
+    settings: Settings | None = None,
+    workers: int | None = None,
+    provider: SandboxProvider | None = None,
+    stop_after: int | None = None,
+) -> AsyncGenerator[Verdict, None]:
+    """Give each candidate that has no verdict yet one; they come in the order of the candidates.
+
+    `workers` are as many as there are processors, unless given. With `stop_after` it ends when
+    that many candidates are valid, those of calls before included. To end it early, close it
+    (`contextlib.aclosing`). Raises `UsageError` if the clean tests do not do what the plan says,
+    `SandboxError` if there is no sandbox and `JournalError` if the disk refuses.
+    """
+    settings = settings or Settings()
+    workers = workers or len(os.sched_getaffinity(0))
+    if not counted(plan):
+        raise UsageError(f"No test of {plan.project.name!r} passes, so none can tell of a bug.")
+    valid = sum(verdict.is_valid for verdict in verdicts)
+    if stop_after is not None and valid >= stop_after:
+        return
+    place, chosen = await Place.of(plan), provider or default_provider()
+    kind = WarmPytest if plan.project.runner == "pytest" else FreshReport
+    made: list[Worker] = [kind(plan, settings, chosen, place) for _ in range(workers)]
+    read, most = plan.reader(), settings.most(plan.suite)
+
+    async def verdict_of(candidate: Candidate, worker: Worker) -> Verdict:
+        lost = WorkerLost("")
+        for _ in range(ATTEMPTS):
+            try:
+                return await judge(candidate, worker, plan, read, most=most)
+            except WorkerLost as error:  # it begins anew when it is used again
+                lost = error
+        status: Status = "memory" if lost.memory else "crashed"
+        return Verdict(candidate=candidate.id, status=status, why=lost.reason)
+
+    left = (each for each in candidates if each.id not in verdicts)
+    try:
+        async with contextlib.aclosing(_in_order(left, made, verdict_of)) as found:
+            async for verdict in found:
+                verdicts.append(verdict)
+                yield verdict
+                valid += verdict.is_valid
+                if valid == stop_after:
+                    return
+    finally:
+        async with contextlib.AsyncExitStack() as closing:  # the others too, where one raises
+            for worker in reversed(made):
+                closing.push_async_callback(worker.close)
+
+
+async def _in_order(
+    candidates: Iterator[Candidate],
+    workers: Sequence[Worker],
+    verdict_of: Callable[[Candidate, Worker], Awaitable[Verdict]],
+) -> AsyncGenerator[Verdict, None]:
+    """The verdicts on candidates, in their order."""
+    idle: asyncio.Queue[Worker] = asyncio.Queue()
+    for worker in workers:
+        idle.put_nowait(worker)
+
+    async def one(candidate: Candidate) -> Verdict:
+        worker = await idle.get()  # who asks first gets the next one
+        try:
+            return await verdict_of(candidate, worker)
+        finally:
+            idle.put_nowait(worker)
+
+    under_way: deque[asyncio.Task[Verdict]] = deque()
+    try:
+        while True:
+            while len(under_way) < AHEAD * len(workers):
+                candidate = next(candidates, None)
+                if candidate is None:
+                    break
+                under_way.append(asyncio.create_task(one(candidate)))
+            if not under_way:
+                return
+            verdict = await under_way[0]
+            under_way.popleft()
+            yield verdict
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)

@@ -1,0 +1,293 @@
+"""Pytest in a sandbox that lives on, with the interpreter started and the runner imported.
+
+A run costs what the tests cost: the clean files are there, their bytecode is kept, and each run
+gets the changed files, a process of its own, and nothing of what a run before it did. Two servers
+(see `_fork_server.py`) take turns, with two seeds for the order of sets, so that the second run of
+a candidate is not the first one again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import signal
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rolecraft.environments.software_engineering._guarded_run import OPTIONS
+from rolecraft.environments.software_engineering.runtime import Runtime
+from rolecraft.environments.software_engineering.taken import test_file
+from rolecraft.errors import SandboxError, UsageError
+from rolecraft.sandboxes import LiveSandbox, SandboxProvider, SandboxSpec, listening
+from rolecraft.sandboxes.base import Execution
+from rolecraft.sandboxes.test_reports import NO_TESTS, pytest_command, read_pytest_report_log
+from rolecraft.synthesis.plan import Plan
+from rolecraft.synthesis.validation.places import Place
+from rolecraft.synthesis.validation.ran import End, Ran, WorkerLost
+from rolecraft.synthesis.validation.settings import Settings
+
+HASH_SEEDS = ("1", "2")
+FOREVER = 7 * 86_400
+"""Seconds, more than a server lives."""
+STARTING = 120.0
+"""Seconds in which it must be there."""
+
+
+class WarmPytest:
+    """A `Worker` for pytest. What it needs is made when it is first used, and when it was lost.
+
+    Before a server is used, its clean tests must do what the plan says of them: `run` raises
+    `UsageError` if they don't, and `SandboxError` if there is no sandbox or no pytest.
+    """
+
+    def __init__(
+        self, plan: Plan, settings: Settings, provider: SandboxProvider, place: Place
+    ) -> None:
+        self.plan, self.settings = plan, settings
+        self._provider, self._place = provider, place
+        self._sandbox: LiveSandbox | None = None
+        self._servers: dict[str, _Server] = {}
+        self._sound = True
+
+    async def run(
+        self,
+        texts: Mapping[str, str],
+        tests: Sequence[str] | None = None,
+        *,
+        again: bool = False,
+        most: int,
+    ) -> Ran:
+        """See `Worker.run`."""
+        if not self._sound:  # what the run before did to the work folder could not be undone
+            await self.close()
+        try:
+            return await self._run(await self._server(HASH_SEEDS[again]), texts, tests, most)
+        except WorkerLost:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """See `Worker.close`."""
+        servers, self._servers = self._servers, {}
+        sandbox, self._sandbox = self._sandbox, None
+        self._sound = True
+        for server in servers.values():
+            await server.close()
+        if sandbox is not None:
+            await sandbox.close()
+
+    async def _server(self, seed: str) -> _Server:
+        if seed not in self._servers:
+            limits = self.settings.limits(FOREVER)
+            spec = SandboxSpec(
+                base=self._place.base, readable=self._place.runtime.readable, limits=limits
+            )
+            self._sandbox = self._sandbox or await self._provider.create(spec)
+            server = _Server(self._sandbox, self.plan, self.settings, self._place.runtime, seed)
+            try:
+                await server.start()
+                self._check_clean(await self._run(server, {}, None, len(self.plan.suite.outcomes)))
+            except BaseException as error:
+                await server.close()
+                if isinstance(error, WorkerLost):
+                    why = f"The clean tests cannot be run: {error.reason}"
+                    raise SandboxError(why) from error
+                raise
+            self._servers[seed] = server
+        return self._servers[seed]
+
+    async def _run(
+        self,
+        server: _Server,
+        texts: Mapping[str, str],
+        tests: Sequence[str] | None,
+        most: int,
+    ) -> Ran:
+        places = () if tests is None else tuple(dict.fromkeys(map(test_file, tests)))
+        said = await server.ask(
+            texts=dict(texts),
+            tests=None if tests is None else list(tests),
+            # An id that names no file is found among all of them.
+            places=places if all(places) else (),
+            most=most,
+            seconds=self._seconds(),
+        )
+        self._sound = bool(said["as_before"])
+        return _read(said, self.settings)
+
+    def _seconds(self) -> float:
+        """What a whole run may take on the clock: only what trickles on gets so far."""
+        return 60 + 20 * (self.plan.suite.wall_seconds + self.settings.time_limit)
+
+    def _check_clean(self, ran: Ran) -> None:
+        passing = self.plan.suite.passing
+        wrong = [test for test in passing if ran.outcomes.get(test) != "passed"]
+        if not self._sound:
+            raise UsageError(
+                f"The clean tests of {self.plan.project.name!r} change files of the project that "
+                f"cannot be put back: have the tests write elsewhere."
+            )
+        if ran.end != "finished" or wrong:
+            what = f"{ran.end}, {ran.why}" if ran.end != "finished" else f"not passed: {wrong[0]}"
+            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 and not ran.why else ""
+            raise UsageError(
+                f"The clean tests of {self.plan.project.name!r} do not do what the plan says: "
+                f"{what}{more}. Make the plan anew: `rolecraft synth plan`."
+            )
+
+
+class _Server:
+    """A fork server in a sandbox."""
+
+    def __init__(
+        self, sandbox: LiveSandbox, plan: Plan, settings: Settings, runtime: Runtime, seed: str
+    ) -> None:
+        self.sandbox, self.runtime, self.seed = sandbox, runtime, seed
+        self.orders = f".rolecraft-{secrets.token_hex(8)}"
+        aside = list(plan.suite.set_aside)
+        ignored = [f"--ignore={path}" for path in aside if path.endswith(".py")]  # whole files
+        self.settings = {
+            "driver": pytest_command()[2],
+            "options": [*OPTIONS, *plan.project.test_command, *ignored],
+            "path": plan.project.python_path,
+            "site": runtime.site,
+            "set_aside": aside,
+            "passing": plan.suite.passing,
+            "slow": {test: 10 * each for test, each in plan.suite.seconds.items() if each > 0.01},
+            "seconds": settings.time_limit,
+            "collecting": settings.time_limit + plan.suite.wall_seconds,
+            "silent": settings.silence + 10 * max(plan.suite.seconds.values(), default=0.0),
+            "memory": settings.memory_bytes,
+            "compiled": "rolecraft-compiled",
+            "order": self.orders,
+        }
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self._rest = bytearray()
+        self._running: asyncio.Task[Execution] | None = None
+        self._number = 0
+
+    async def start(self) -> None:
+        self._running = asyncio.create_task(self._serve())
+        self._running.add_done_callback(lambda _: self._lines.put_nowait(b""))
+        await self._answer(STARTING)
+
+    async def _serve(self) -> Execution:
+        with listening(self._hear):
+            return await self.sandbox.run(
+                [self.runtime.python, "-s", "-c", _text()],
+                stdin=f"{json.dumps(self.settings)}\n",
+                env={"PYTHONHASHSEED": self.seed},
+            )
+
+    async def ask(self, **order: Any) -> dict[str, Any]:
+        """Give an order, and wait for what came of it. Raises `WorkerLost`."""
+        self._number += 1
+        text = json.dumps({"id": self._number, **order}) + "\n"
+        try:
+            await self.sandbox.write(self.orders, text)
+        except SandboxError as error:
+            raise self._lost() or WorkerLost(str(error)) from error
+        said = await self._answer(order["seconds"] + STARTING)
+        if said.get("id") != self._number:
+            raise WorkerLost("it answers to what it was not asked")
+        return said
+
+    async def close(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            with contextlib.suppress(asyncio.CancelledError, SandboxError):
+                await self._running
+
+    def _hear(self, piece: bytes) -> None:
+        """See `listening`: some sandboxes tell it in another thread, in which no queue wakes us."""
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            said = bytes(self._rest + line)
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, said)
+            self._rest.clear()
+        self._rest += rest
+
+    async def _answer(self, seconds: float) -> dict[str, Any]:
+        try:
+            line = await asyncio.wait_for(self._lines.get(), seconds)
+        except TimeoutError:  # something has stopped it
+            raise WorkerLost(f"it has not answered for {seconds:.0f} seconds") from None
+        if not line:
+            raise self._lost() or WorkerLost("it says nothing")
+        try:
+            said = json.loads(line)
+        except ValueError as error:
+            raise WorkerLost(f"it says {line[:200]!r}") from error
+        if not isinstance(said, dict):
+            raise WorkerLost(f"it says {line[:200]!r}")
+        return said
+
+    def _lost(self) -> WorkerLost | None:
+        """How it ended, if it did."""
+        running = self._running
+        if running is None or not running.done() or running.cancelled():
+            return None
+        if (error := running.exception()) is not None:
+            return WorkerLost(str(error))
+        done = running.result()
+        reason = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.exit_code}"
+        return WorkerLost(reason, memory=done.killed_for_memory)
+
+
+def _read(said: Mapping[str, Any], settings: Settings) -> Ran:
+    """What came of a run, by what its server and its report say."""
+    code = int(said["code"])
+    text, token = str(said["report"]), str(said["token"])
+    report = read_pytest_report_log(text, exit_code=code, token=token)
+    own = [
+        entry
+        for entry in map(json.loads, (line for line in text.splitlines() if '"Validation"' in line))
+        if entry.get("$report_type") == "Validation" and entry.get("token") == token
+    ]
+    unloaded = [str(entry["unloaded"]) for entry in own if "unloaded" in entry]
+    stopped = next((str(entry["stopped"]) for entry in own if "stopped" in entry), "")
+
+    def ran(end: End, why: str = "") -> Ran:
+        return Ran(end, why, report.outcomes, report.messages, float(said["seconds"]))
+
+    if said["late"] or code == -signal.SIGPROF:
+        last = [*report.outcomes][-1:]
+        return ran("timeout", f"a test did not end{f', after {last[0]}' if last else ''}")
+    if stopped == "memory":
+        return ran("memory", f"a test wanted more than {settings.memory_bytes} bytes")
+    if stopped:
+        return ran("stopped", "more tests failed than may")
+    if unloaded:
+        return ran("does_not_load", f"{unloaded[0]} cannot be collected")
+    if code in (_USAGE, NO_TESTS) and not report.outcomes:
+        return ran("does_not_load", _last_line(said) or "no test was collected")
+    if code < 0:
+        return ran("crashed", f"signal {-code} ended the interpreter")
+    if not report.finished:
+        return ran("crashed", f"it left early, with exit code {code}: {_last_line(said)}")
+    if report.fault or code not in (0, 1):
+        return ran("crashed", report.fault or f"pytest ended with {code}")
+    return ran("finished")
+
+
+_USAGE = 4
+"""pytest's exit code for a conftest file that cannot be imported, among others."""
+
+
+def _last_line(said: Mapping[str, Any]) -> str:
+    return str(said["printed"]).strip().rpartition("\n")[2][:300]
+
+
+@cache
+def _text() -> str:
+    """The fork server, which imports nothing from the work folder: a module there may be called
+    `json`.
+    """
+    own = Path(__file__).with_name("_fork_server.py").read_text("utf-8")
+    path = "import sys\nsys.path[:] = [each for each in sys.path if each not in ('', '.')]\n"
+    return f"{path}exec(compile({own!r}, '<fork server>', 'exec'))\n"

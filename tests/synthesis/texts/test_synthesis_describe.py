@@ -1,0 +1,189 @@
+"""Texts are written once for each valid candidate, within a budget, and checked before that."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from rolecraft import FunctionModel
+from rolecraft.errors import ModelUnavailable, UsageError
+from rolecraft.models import Completion
+from rolecraft.synthesis.folder import SynthesisFolder
+from rolecraft.synthesis.ledger import Ledger
+from rolecraft.synthesis.texts.describe import describe
+from rolecraft.synthesis.texts.leak_check import find_leaks
+from rolecraft.synthesis.texts.solution import Sources
+from rolecraft.synthesis.texts.text import IssueText
+from rolecraft.trajectories.events import Usage
+
+GOOD = "# Texts come out too short\n\nI shorten a text to 9 characters and one more is missing.\n"
+LEAKY = "# Texts come out too short\n\nThe function cut in inner.py takes one character too many.\n"
+
+
+class Writer(FunctionModel):
+    """Answers with these texts, one after the other, at a price."""
+
+    def __init__(self, *answers: str, usd: float = 0.01) -> None:
+        super().__init__(self._next, name="writer")
+        self.left, self.asked, self.usd = list(answers), [], usd
+
+    def _next(self, call):
+        self.asked.append("\n".join(message.content for message in call.messages))
+        text = self.left.pop(0) if len(self.left) > 1 else self.left[0]
+        return Completion(text=text, usage=Usage(10, 10, self.usd, 1))
+
+    def estimate_usd(self, session, sampling, tools=()):
+        return self.usd
+
+
+async def test_every_shipped_text_of_the_small_project_is_free_of_leaks(phrases):
+    planted = [phrases.plant(name) for name in ("inner value", "no error", "method", "boundary")]
+    found = await describe(phrases.folder)
+    sources = Sources(phrases.plan.project, phrases.read)
+    assert found.written["template"] == len(planted)
+    for candidate, verdict in planted:
+        solution = sources.solution(candidate, verdict.fail_to_pass)
+        assert find_leaks(phrases.texts[candidate.id].text, solution) == ()
+
+
+async def test_a_text_that_is_there_is_kept_unless_it_is_to_be_written_again(phrases):
+    candidate, _ = phrases.plant("inner value")
+    with Ledger(phrases.folder.texts, IssueText, key=lambda each: each.task) as texts:
+        texts.append(IssueText(task=candidate.id, text="Mine.", source="given"))
+    found = await describe(phrases.folder)
+    assert (found.total, found.kept) == (0, 1)
+    assert phrases.texts[candidate.id].text == "Mine."
+    await describe(phrases.folder, again=True)
+    assert phrases.texts[candidate.id].source == "template"
+
+
+async def test_a_model_is_told_the_symptom_and_not_the_patch(phrases):
+    candidate, _ = phrases.plant("inner value")
+    model = Writer(GOOD)
+    found = await describe(phrases.folder, model=model)
+    text = phrases.texts[candidate.id]
+    assert (text.source, text.model, text.usd) == ("model", "writer", 0.01)
+    assert text.text == GOOD
+    assert found.usd == pytest.approx(0.01)
+    (asked,) = model.asked
+    assert "phrases.shorten" in asked
+    assert "Phrases shortens texts" in asked
+    assert "length - 1" not in asked
+    assert "test_" not in asked
+    assert "badge" not in asked
+
+
+async def test_a_model_that_gives_the_solution_away_is_told_what_and_asked_once_more(phrases):
+    candidate, _ = phrases.plant("inner value")
+    model = Writer(LEAKY, GOOD)
+    await describe(phrases.folder, model=model)
+    text = phrases.texts[candidate.id]
+    assert text.source == "model"
+    assert text.usd == pytest.approx(0.02)
+    assert {leak.kind for leak in text.leaks} == {"entity", "file"}
+    assert "inner.py" in model.asked[1].rpartition("cannot be used")[2]
+
+
+async def test_a_model_that_gives_it_away_twice_is_replaced_by_a_template(phrases):
+    candidate, _ = phrases.plant("inner value")
+    model = Writer(LEAKY)
+    await describe(phrases.folder, model=model)
+    text = phrases.texts[candidate.id]
+    assert (text.source, text.model, len(model.asked)) == ("template", "writer", 2)
+    assert "phrases.shorten" in text.text
+    assert text.leaks
+    assert "gives away" in text.why
+
+
+@pytest.mark.parametrize("answer", ["No.", "x" * 7000])
+async def test_an_answer_that_is_no_report_is_not_used(phrases, answer):
+    candidate, _ = phrases.plant("inner value")
+    await describe(phrases.folder, model=Writer(answer, GOOD))
+    assert phrases.texts[candidate.id].text == GOOD
+
+
+async def test_a_budget_ends_it_and_the_next_call_goes_on(phrases):
+    for number in range(5):
+        phrases.plant("inner value", number=number)
+    found = await describe(phrases.folder, model=Writer(GOOD), usd=0.025, at_once=1)
+    assert found.written["model"] == 2
+    assert found.stopped
+    again = await describe(phrases.folder, model=Writer(GOOD), usd=0.025, at_once=1)
+    assert (again.total, again.kept) == (0, 2), "what was spent before counts"
+    rest = await describe(phrases.folder, model=Writer(GOOD), usd=1.0)
+    assert (rest.total, rest.stopped) == (3, "")
+    assert len(phrases.texts) == 5
+
+
+async def test_a_model_that_does_not_answer_leaves_the_task_for_the_next_call(phrases):
+    candidate, _ = phrases.plant("inner value")
+
+    def refuses(call):
+        raise ModelUnavailable("overloaded", model="m")
+
+    found = await describe(phrases.folder, model=FunctionModel(refuses))
+    assert "overloaded" in found.failed[candidate.id]
+    assert candidate.id not in phrases.texts
+    assert (await describe(phrases.folder, model=Writer(GOOD))).total == 1
+
+
+async def test_a_task_of_which_nothing_can_be_said_is_counted_and_not_asked_again(phrases):
+    candidate, _ = phrases.plant("inner value")
+    silent = phrases.folder.verdicts.read_text().splitlines()[-1]
+    said = json.loads(silent)
+    said["messages"] = {}
+    phrases.folder.verdicts.write_text(json.dumps(said) + "\n")
+    found = await describe(phrases.folder)
+    assert found.without == [candidate.id]
+    assert not phrases.texts[candidate.id].has_text
+    assert phrases.texts[candidate.id].why
+    assert (await describe(phrases.folder)).kept == 1
+
+
+async def test_without_verdicts_it_says_what_comes_first(phrases):
+    with pytest.raises(UsageError, match="rolecraft synth validate"):
+        await describe(phrases.folder)
+    with pytest.raises(UsageError, match="no plan"):
+        await describe(SynthesisFolder(phrases.folder.path / "none"))
+
+
+MEASURE = """
+import resource, subprocess, sys
+done = subprocess.run([sys.executable, "-m", "rolecraft.cli", "synth", "describe", sys.argv[1]],
+                      capture_output=True, text=True)
+assert done.returncode == 0, done.stderr
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+"""
+"""The peak memory of the command, in MiB: of a child that has no other."""
+
+
+@pytest.mark.slow
+def test_peak_memory_does_not_grow_with_the_number_of_tasks(phrases, tmp_path):
+    """The issue asks for at most 300 MB, for any number of tasks."""
+    candidate, verdict = phrases.plant("inner value")
+    peaks: list[float] = []
+    for count in (200, 2000):
+        folder = SynthesisFolder(tmp_path / str(count))
+        folder.path.mkdir()
+        phrases.plan.save(folder)
+        with folder.candidates.open("w") as candidates, folder.verdicts.open("w") as verdicts:
+            for number in range(count):
+                name = f"{candidate.id}-{number}"
+                candidates.write(json.dumps({**asdict(candidate), "id": name}) + "\n")
+                verdicts.write(json.dumps({**asdict(verdict), "candidate": name}) + "\n")
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE, str(folder.path)],
+            capture_output=True,
+            text=True,
+            timeout=580,
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(Path(folder.texts).read_text().splitlines()) == count
+        peaks.append(float(done.stdout))
+    assert max(peaks) < 300
+    assert peaks[1] - peaks[0] < 20, "ten times the tasks"

@@ -1,0 +1,173 @@
+"""The leak check: planted leaks are found, and words that anybody may write are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from rolecraft.synthesis.texts.leak_check import distinctive, find_leaks
+from rolecraft.synthesis.texts.solution import Changed, Solution
+
+LEXER = Solution(
+    changed=(Changed("src/tinysql/lexer.py", ("Lexer", "get_tokens")),),
+    removed=(
+        "        if consumed >= self.limit_chars:",
+        '            raise ValueError("too long: " + text)',
+        "        position = match.end() + 1",
+    ),
+    added=("        if consumed > self.limit_chars:", "        position = match.end()"),
+    rare=frozenset({"limit_chars", "consumed"}),
+    modifier="comparison-boundary",
+    tests=(
+        "tests/test_scanning.py::TestScanner::test_long_input[a-1]",
+        "tests/test_scanning.py::test_end",
+    ),
+    package="tinysql",
+)
+"""A method with a name that no prose has."""
+WORDS = Solution(
+    changed=(
+        Changed("tinysql/statements.py", ("split",)),
+        Changed("tinysql/statements.py", ("Token", "match")),
+        Changed("tinysql/statements.py", ("Token", "__len__")),
+    ),
+    removed=("    return [part for part in found if part]",),
+    added=("    return [part for part in found]",),
+    rare=frozenset({"tmp", "leftovers"}),
+    modifier="dropped-guard",
+    tests=("tests/test_statements.py::test_split",),
+    package="tinysql",
+)
+"""Functions and a class that are named like words."""
+
+PLANTED = [
+    (LEXER, "entity", "The method get_tokens drops the last word."),
+    (LEXER, "entity", "Calling `get_tokens` drops the last word."),
+    (LEXER, "entity", "It seems that the get tokens method drops the last word."),
+    (LEXER, "entity", "It seems that getTokens drops the last word."),
+    (LEXER, "entity", "```python\nfrom tinysql import x\nx.get_tokens('a')\n```"),
+    (LEXER, "entity", "I think that _get_tokens_ is wrong."),
+    (LEXER, "entity", "The Lexer class drops the last word."),
+    (LEXER, "entity", "I made a Lexer and it drops the last word."),
+    (LEXER, "entity", "With `Lexer` the last word is lost."),
+    (LEXER, "entity", "```\nLexer().run('a b')\n```"),
+    (LEXER, "file", "The fault is in lexer.py, I think."),
+    (LEXER, "file", "The fault is in src/tinysql/lexer.py."),
+    (LEXER, "file", "See `tinysql.lexer` for it."),
+    (LEXER, "file", "```python\nfrom tinysql import sql, lexer\n```"),
+    (LEXER, "file", "```python\nfrom tinysql.lexer import tokenize\n```"),
+    (LEXER, "file", "```python\nlexer.tokenize('a')\n```"),
+    (LEXER, "file", "Something in the lexer module is wrong."),
+    (LEXER, "file", "Something in tinysql/lexer is wrong."),
+    (LEXER, "name", "It has to do with limit_chars."),
+    (LEXER, "name", "Setting `consumed` to 0 helps."),
+    (LEXER, "patch", "It should say `if consumed >= self.limit_chars:` there."),
+    (LEXER, "patch", "`position = match.end() + 1` would be right."),
+    (LEXER, "patch", "```\nposition   =   match.end()\n```"),
+    (LEXER, "bug-type", "This looks like an off-by-one."),
+    (LEXER, "bug-type", "The comparison operator was swapped, I suppose."),
+    (LEXER, "bug-type", "A comparison boundary is off."),
+    (LEXER, "bug-type", "A bug was introduced in the last release."),
+    (LEXER, "bug-type", "Somebody planted a bug."),
+    (LEXER, "bug-type", "This mutation makes words disappear."),
+    (LEXER, "bug-type", "The condition seems to be inverted."),
+    (LEXER, "bug-type", "There is a missing await."),
+    (LEXER, "bug-type", "Perhaps a mutable default."),
+    (LEXER, "bug-type", "It is a problem of operator precedence."),
+    (LEXER, "test", "test_long_input fails."),
+    (LEXER, "test", "See tests/test_scanning.py for an example."),
+    (LEXER, "test", "TestScanner fails."),
+    (LEXER, "traceback", 'File "a/b.py", line 12, in run'),
+    (LEXER, "traceback", "tinysql/engine.py:44: ValueError"),
+    (WORDS, "entity", "split(sql) gives an empty statement."),
+    (WORDS, "entity", "The split function gives an empty statement."),
+    (WORDS, "entity", "tinysql.split gives an empty statement."),
+    (WORDS, "entity", "`split` gives an empty statement."),
+    (WORDS, "entity", "```python\nimport tinysql\ntinysql.split('a')\n```"),
+    (WORDS, "entity", "Each Token is empty."),
+    (WORDS, "entity", "The method match is wrong."),
+    (WORDS, "entity", "It is `__len__` that fails."),
+    (WORDS, "name", "`leftovers` is empty."),
+    (WORDS, "bug-type", "It is a dropped guard."),
+    (WORDS, "patch", "It should be `return [part for part in found if part]`."),
+]
+
+
+@pytest.mark.parametrize(("solution", "kind", "text"), PLANTED)
+def test_a_planted_leak_is_found(solution, kind, text):
+    assert kind in {leak.kind for leak in find_leaks(text, solution)}
+
+
+CLEAN = [
+    (LEXER, "The last word of a long text is lost. I expect two words and get one."),
+    (LEXER, "A text at the limit is refused with `ValueError: too long: abc`."),
+    (LEXER, "```python\nimport tinysql\ntinysql.parse('select 1')[0].tokens\n```"),
+    (LEXER, "It raises a ValueError. The limit should be included."),
+    (LEXER, "I get tokens that are too short, and consumed a lot of memory."),
+    (LEXER, "```python\nposition = 3\ntext[position:]\n```"),
+    (WORDS, "Splitting a script gives an empty statement: I want to split it in two."),
+    (WORDS, "A match of both sides is expected, whatever the token is."),
+    (WORDS, "```python\ntinysql.parse('split match token')\n```"),
+    (WORDS, "Statements are lost. The script has two statements."),
+    (WORDS, "```python\nsql = 'select 1'\nsql.upper()\n```"),
+    (WORDS, "Token by token this goes wrong."),
+    (WORDS, "The wrong result comes back, and an argument is missing in the message."),
+    (WORDS, "`tmp` is what I called it."),
+    (WORDS, "The query's operators are kept, and it isn't what it's said to be."),
+]
+
+
+@pytest.mark.parametrize(("solution", "text"), CLEAN)
+def test_what_anybody_may_write_is_no_leak(solution, text):
+    assert find_leaks(text, solution) == ()
+
+
+def test_the_name_of_the_whole_package_is_no_leak_of_a_file_in_it():
+    inside = Solution(
+        changed=(Changed("tinysql/__init__.py", ("render",)),),
+        removed=(),
+        added=(),
+        rare=frozenset(),
+        modifier="x",
+        tests=(),
+        package="tinysql",
+    )
+    assert find_leaks("```python\nimport tinysql\ntinysql.parse('a')\n```", inside) == ()
+    assert [leak.kind for leak in find_leaks("See `__init__.py`.", inside)] == ["file"]
+
+
+def test_a_leak_says_the_words_of_the_text():
+    (leak,) = find_leaks("The get_tokens of old.", LEXER)
+    assert str(leak) == "entity: 'get_tokens'"
+
+
+def test_a_name_is_distinctive_if_no_prose_has_it():
+    assert all(map(distinctive, ("get_tokens", "TokenList", "utf8", "__len__", "_a_b")))
+    assert not any(map(distinctive, ("split", "Token", "_groups", "is")))
+
+
+def test_attributes_of_a_variable_that_is_named_like_the_module_are_no_leak():
+    in_version = Solution(
+        changed=(Changed("semver/version.py", ("Version", "bump")),),
+        removed=(),
+        added=(),
+        rare=frozenset(),
+        modifier="x",
+        tests=(),
+        package="semver",
+        defined={"semver/version.py": frozenset({"Version", "BASE"})},
+    )
+    assert find_leaks("```python\nversion.major\nversion.attribute\n```", in_version) == ()
+    for text in ("version.BASE", "from semver import version", "semver.version.x"):
+        assert [each.kind for each in find_leaks(f"```\n{text}\n```", in_version)] == ["file"]
+
+
+def test_a_builtin_exception_that_only_the_bug_raises_may_be_said(phrases):
+    from rolecraft.synthesis.candidates import Candidate, Edit
+    from rolecraft.synthesis.texts.solution import Sources
+
+    path, old = "phrases/words.py", "raise ValueError("
+    start = phrases.read(path).index(old)
+    edits = (Edit(path, start, start + len(old), "raise KeyError("),)
+    bug = Candidate(id="a", modifier="x", entity=f"{path}::shorten", edits=edits, key="a")
+    rare = Sources(phrases.plan.project, phrases.read).solution(bug, ()).rare
+    assert "KeyError" not in rare
