@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from typing import Any
 from gate import Gate
 from judge_tokens import judge_tokens
 from judge_tokens import table as tokens_table
+from machine import machine
 
 from rolecraft.failure_taxonomy import DETECTORS, LiveDetectors, formats
 from rolecraft.failure_taxonomy.detectors import repeated_text
@@ -306,10 +306,6 @@ def table(results: dict[str, Any]) -> str:
         for row in results["live"]
     ]
     return "\n".join(rows)
-
-
-def machine() -> dict[str, str]:
-    return {"python": platform.python_version(), "system": platform.platform()}
 
 
 def say(text: str) -> None:

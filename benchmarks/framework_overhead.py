@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gate import Gate
+from machine import machine
 
 MEASURE = Path(__file__).parent / "overhead" / "measure.py"
 AUTOGEN_TURN_US = 34.0
@@ -179,15 +178,6 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         cells = [f"{result[key]:,.3g}" if key in result else "-" for key in COLUMNS]
         rows.append([f"{name} {result['version']}", *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "load": os.getloadavg()[0],
-    }
 
 
 def say(*lines: str) -> None:

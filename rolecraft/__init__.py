@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rolecraft.rewards import Signals, reward
     from rolecraft.roles import Human, Planning, SqliteMemory
     from rolecraft.scenarios import Scenario
-    from rolecraft.training import GRPO as GRPO
+    from rolecraft.training import Algorithm as Algorithm
     from rolecraft.training import train as train
 
 _LATER = {
@@ -42,12 +42,12 @@ _LATER = {
     "reward": "rolecraft.rewards",
     "Signals": "rolecraft.rewards",
     "Scenario": "rolecraft.scenarios",
-    "GRPO": "rolecraft.training",
+    "Algorithm": "rolecraft.training",
     "train": "rolecraft.training",
 }
 """Names that are imported when first used."""
 
-# `from rolecraft import *` works without extras: `GRPO` and `train`, which need one, are not here.
+# `from rolecraft import *` works without extras: `Algorithm` and `train` need one and are not here.
 __all__ = [
     "Action",
     "Ask",

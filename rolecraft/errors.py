@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 
 class RolecraftError(Exception):
@@ -17,6 +17,9 @@ class RolecraftError(Exception):
 
     Each can be pickled, whatever its constructor takes: worker processes raise them too.
     """
+
+    has_lines: ClassVar[bool] = False
+    """Whether the message is a list, whose lines a command keeps; else it is told in one line."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By default a copy is made by calling the class with the finished text.
@@ -52,6 +55,9 @@ class UnknownName(UsageError):
         self.name = name
         self.known = sorted(known)
         near = difflib.get_close_matches(name, self.known, n=1)
+        if not near:  # `GRPO` is nothing like `grpo`, letter by letter
+            lower = {known.lower(): known for known in self.known}
+            near = [lower[each] for each in difflib.get_close_matches(name.lower(), lower, n=1)]
         text = f"{what} {name!r} is not known."
         if near:
             text += f" Did you mean {near[0]!r}?"
@@ -219,7 +225,7 @@ class MissingExtra(RolecraftError, ImportError):
         self.package, self.extra = package, extra
         super().__init__(
             f"{purpose} needs `{package}`, which is not installed. "
-            f"Install it with: pip install 'rolecraft[{extra}]'"
+            f"Install it, in a clone of Rolecraft, with: pip install '.[{extra}]'"
         )
 
 

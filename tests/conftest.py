@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -22,6 +23,13 @@ OFF_THE_PATH = {"postgresql": "/usr/lib/postgresql/*/bin"}
 # starts in order to interrupt it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long one example takes says more of a busy machine than of what is tested.
+with contextlib.suppress(ImportError):  # the environment of vLLM has no hypothesis
+    from hypothesis import settings
+
+    settings.register_profile("rolecraft", settings.default, deadline=None)
+    settings.load_profile("rolecraft")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

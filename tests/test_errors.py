@@ -10,6 +10,7 @@ import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,16 @@ import pytest
 from rolecraft.errors import MissingExtra, RolecraftError
 
 PACKAGE = Path(__file__).parents[1] / "rolecraft"
-SAMPLES = {"str": "x", "int": 3, "float": 1.5, "bool": True, "Iterable[str]": ["a", "b"]}
+SAMPLES = {
+    "str": "x",
+    "int": 3,
+    "float": 1.5,
+    "bool": True,
+    "Path": Path("x"),
+    "Iterable[str]": ["a", "b"],
+    "Mapping[str, Any]": {"input_ids": SimpleNamespace(shape=(2, 3))},  # of a batch
+    "Ended": SimpleNamespace(exit_code=1),  # of a run in the background
+}
 """A value for each type that a constructor of ours takes; text for any other."""
 
 

@@ -29,8 +29,22 @@ def environment_reads(tree: ast.AST) -> Iterator[int]:
 
 
 # LiteLLM's import takes two switches from the environment and from nowhere else: they are set for
-# that import alone, and put back.
-MAY_SET_VARIABLES = {"rolecraft/models/_litellm.py"}
+# that import alone, and put back. vLLM's server gets a copy of the variables with its key, which no
+# command line may show. The guard of tests, and what lists tests, clear variables in the sandbox in
+# which they are run. A run in the background is marked by a variable that its processes inherit;
+# workers of a distributed one are told their rank by variables, as torch wants it.
+MAY_SET_VARIABLES = {
+    "rolecraft/environments/software_engineering/_collect.py",
+    "rolecraft/environments/software_engineering/_guard.py",
+    "rolecraft/models/_litellm.py",
+    "rolecraft/models/_vllm_process.py",
+    "rolecraft/synthesis/planning/_probe.py",
+    "rolecraft/synthesis/validation/_fork_server.py",
+    "rolecraft/training/_hub_download.py",
+    "rolecraft/training/background/_supervisor.py",
+    "rolecraft/training/background/launch.py",
+    "rolecraft/training/ranks.py",
+}
 
 
 def test_no_environment_variable_is_read_below_the_command_line() -> None:
@@ -61,7 +75,7 @@ def test_the_check_for_environment_variables_sees_every_spelling(code: str) -> N
 # Spelt in pieces, so that this file does not find itself.
 MACHINE_PATHS = [
     r"/work/" + r"(?:main|shared)",
-    "/root" + "/",
+    r"(?<!\w)/root" + "/",
     r"/home/" + r"[a-z]",
     "/Users" + "/",
 ]

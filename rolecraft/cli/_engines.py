@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rolecraft.cli._exits import CommandLineError
 from rolecraft.cli._output import Output
 from rolecraft.errors import UnknownName
-from rolecraft.models._model_folder import check_folder
+from rolecraft.models.model_folder import check_folder
 
 if TYPE_CHECKING:
     from rolecraft.models.token_model import TokenModel

@@ -15,6 +15,7 @@ class ExitCode(IntEnum):
     INCOMPLETE = 3
     GATE = 4
     INTERRUPTED = 130
+    STOPPED = 143
 
 
 EXIT_CODES: dict[ExitCode, str] = {
@@ -23,8 +24,10 @@ EXIT_CODES: dict[ExitCode, str] = {
     ExitCode.USAGE: "the command line is wrong",
     ExitCode.INCOMPLETE: "it ran, but not everything succeeded (a limit was reached, some files "
     "could not be read, training fell short)",
-    ExitCode.GATE: "a check that was asked for did not hold (compare --fail-on-increase)",
+    ExitCode.GATE: "a check that was asked for did not hold (compare --fail-on-increase, "
+    "rescore --safety, doctor, train before it plays, synth check)",
     ExitCode.INTERRUPTED: "interrupted from the keyboard",
+    ExitCode.STOPPED: "told to stop (SIGTERM) and did, with what it had done kept",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -43,6 +44,9 @@ class Models:
         from rolecraft.models.resolve import resolve_model
 
         if spec not in self._made:
+            if is_stand_in(spec):
+                self._made[spec] = _stand_in(spec, option)
+                return self._made[spec]
             if self._base_url is not None:
                 self._made[spec] = self._at(spec, option)
                 return self._made[spec]
@@ -54,7 +58,8 @@ class Models:
                 raise CommandLineError(
                     f"`{option}`: {spec!r} names no model. Write PROVIDER/NAME for one behind "
                     f"an API, such as `openai/gpt-4o-mini`; `transformers:PATH` for one in this "
-                    f"process, a folder or a name on the Hugging Face hub; or `human` for you."
+                    f"process, a folder or a name on the Hugging Face hub; `human` for you; or "
+                    f"FILE.py:NAME for a stand-in of your own."
                 ) from error
         return self._made[spec]
 
@@ -62,6 +67,7 @@ class Models:
         """A model on a server of the user's own."""
         from rolecraft.cli._keys import has_key
         from rolecraft.models import LiteLLMModel
+        from rolecraft.models.resolve import API_NAME, BETWEEN
 
         assert self._base_url is not None
         if not self._base_url.startswith(("http://", "https://")):
@@ -69,14 +75,13 @@ class Models:
                 f"`--base-url {self._base_url}`: write the whole address, such as "
                 f"http://localhost:8000/v1."
             )
-        provider, slash, name = spec.partition("/")
-        if not (provider and slash and name) or ":" in provider:
+        if not API_NAME.fullmatch(spec) or BETWEEN in spec:
             raise CommandLineError(
                 f"`{option} {spec}` is no model behind an API, so `--base-url` does not apply. "
                 f"Write openai/NAME for a model of that server."
             )
         # A server of one's own mostly wants no key, and LiteLLM wants one to send.
-        key = None if has_key(provider) else "none"
+        key = None if has_key(spec.partition("/")[0]) else "none"
         return LiteLLMModel(spec, base_url=self._base_url, api_key=key)
 
     def check_keys(self, team: Team | None = None) -> None:
@@ -105,6 +110,32 @@ class Models:
     async def aclose(self) -> None:
         for model in self._made.values():
             await model.aclose()
+
+
+def is_stand_in(spec: str) -> bool:
+    """Whether a model is written as FILE.py:NAME."""
+    file, _, name = spec.rpartition(":")
+    return file.endswith(".py") and name.isidentifier()
+
+
+def _stand_in(spec: str, option: str) -> Model:
+    """The model that `FILE.py:NAME` is: a `Model`, or a function that answers a `ModelCall`.
+
+    Raises `CommandLineError` for what is neither.
+    """
+    from rolecraft.cli._target import load_file
+    from rolecraft.models import FunctionModel, Model
+
+    file, _, name = spec.rpartition(":")
+    found = getattr(load_file(file), name, None)
+    if isinstance(found, Model):
+        return found
+    if inspect.isfunction(found) and len(inspect.signature(found).parameters) == 1:
+        return FunctionModel(found, name=name)
+    raise CommandLineError(
+        f"`{option} {spec}`: {name!r} is {found!r} there. Name a `Model`, or a function of one "
+        f"`ModelCall` that returns its answer."
+    )
 
 
 def stand_ins(team: Team) -> list[str]:

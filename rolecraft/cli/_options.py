@@ -48,6 +48,15 @@ RoleModel = Annotated[
         help="Model of one role, instead of --model. Can be given several times.",
     ),
 ]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        help="Address of a server that speaks OpenAI's protocol, such as the one that `rolecraft "
+        "serve` says; --model and --role-model are then openai/NAME, models of that server.",
+    ),
+]
 
 
 def _load_modes(path: Path | None) -> Path | None:
@@ -131,5 +140,11 @@ Mapping = Annotated[
     ),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", file_okay=False, help="Folder to write to.")
+    Path, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Folder to write to.")
 ]
+RunsAtOnce = Annotated[int, typer.Option("--concurrency", min=1, help="Runs at the same time.")]
+RunsUsd = Annotated[
+    float | None,
+    typer.Option("--usd", min=0.0, help="Begin no further run when this is used up."),
+]
+RunsCalls = Annotated[int | None, typer.Option("--calls", min=0, help="The same in model calls.")]

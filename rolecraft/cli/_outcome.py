@@ -7,14 +7,13 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rolecraft.cli._exits import CommandLineError
 from rolecraft.cli._output import Output, usage_record
 from rolecraft.errors import OutcomeUnknown, RolecraftError, TraceError
 from rolecraft.trajectories import Event, Trajectory, load
-
-if TYPE_CHECKING:
-    from rolecraft.scenarios import Episode
+from rolecraft.trajectories.in_words import UNKNOWN
 
 DONE = ("finished", "idle")
 """Stop reasons of a run that came to its own end."""
@@ -30,7 +29,10 @@ class Outcome:
     limit: str = ""
     approvals: Sequence[Event] = ()
     """The actions that wait for a person's permission."""
-    episode: Episode | None = None
+    task: str = ""
+    """Of an episode, which is graded: the id of its task."""
+    reward: float | None = None
+    """Of a scenario's."""
 
     def report(self, output: Output, target: str) -> None:
         from rolecraft.viewer.reading import count
@@ -55,27 +57,31 @@ class Outcome:
                 {"role": event.role, "action": event.data.get("action"), "key": event.data["key"]}
                 for event in self.approvals
             ]
-        if self.episode is not None:
-            record["task"] = self.episode.task.id
-            record["reward"] = self.episode.reward.value
+        if self.reward is not None:
+            record["reward"] = self.reward
+        if self.task:
+            record["task"] = self.task
             record["signals"] = {s.name: s.value for s in self.trajectory.signals}
         output.result(record)
         total = self.trajectory.role_table().total
         output.say()
         if self.limit:
             output.say(f"Limit reached: {self.limit}", style="yellow")
-        if self.episode is not None:
-            signals = ", ".join(f"{s.name} = {s.value:g}" for s in self.trajectory.signals)
-            output.say(f"Reward {self.episode.reward.value:g} ({signals})")
+        signals = ", ".join(f"{s.name} = {s.value:g}" for s in self.trajectory.signals)
+        if self.reward is not None:
+            output.say(f"Reward {self.reward:g} ({signals})")
+        elif self.task:
+            output.say(f"Measured: {signals}")
         output.say(
             f"Stopped: {self.stop}; {count(len(messages), 'message')}, "
             f"{count(total.calls, 'model call')}, "
-            f"{count(total.prompt_tokens + total.completion_tokens, 'token')}, {total.price}."
+            f"{count(total.prompt_tokens + total.completion_tokens, 'token')}, "
+            f"{'price unknown' if total.price == UNKNOWN else total.price}."
         )
         for event in self.approvals:
             where = f"{event.data.get('action')} of {event.role}"
             output.say(f"Waits for permission: {where}, key {event.data['key']}", style="yellow")
-        if self.stop not in DONE and self.episode is None:
+        if self.stop not in DONE and not (self.task and self.stop == "rounds"):
             output.say(self._way_on(target))
         output.say(f"Recorded in `{self.journal}`; read it with: rolecraft show {self.journal}")
 
@@ -107,13 +113,21 @@ def go_on(target: str, journal: Path) -> str:
     return shlex.join(["rolecraft", "run", target, "--resume", str(journal)])
 
 
-def over_already(journal: Path, target: str) -> str:
-    """That there is nothing to go on with, if a run has come to its end; else empty."""
+def over_already(journal: Path, target: str, *, graded: bool = False) -> str:
+    """That there is nothing to go on with, if a run has come to its end; else empty.
+
+    Raises `CommandLineError` for one that was `graded` after all its rounds: it takes no more.
+    """
     stop = None
     with contextlib.suppress(TraceError):  # of what is no journal, `recover` says more
         stop = load(journal).stop_reason
     if stop in DONE:
         return f"The run in `{journal}` was over already ({stop}): nothing was left to do."
+    if stop == "rounds" and graded:
+        raise CommandLineError(
+            f"The run in `{journal}` had played all its rounds and was graded: it is over. For "
+            f"more rounds play it anew: leave `--resume` out."
+        )
     if stop == "rounds":
         more = f"{go_on(target, journal)} --rounds N"
         return f"The run in `{journal}` had played all its rounds. For N more: {more}"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rolecraft.scenarios import Scenario
 
 KINDS = (
-    "a `Team`, a `Role` (class or object), a `Scenario`, or a function without arguments that "
-    "returns one"
+    "a `Team`, a `Role` (class or object), a `Scenario`, a `TaskEnvironment`, or a function "
+    "without arguments that returns one"
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,14 @@ if TYPE_CHECKING:
 
 def use_threads(number: int) -> None:
     """How many threads torch computes with. Models of this size are slower with more than one."""
-    from rolecraft.models._torch import torch
+    from rolecraft.models.torch_extra import torch
 
     torch.set_num_threads(number)
 
 
 def step_record(record: StepRecord) -> dict[str, Any]:
     """One JSON line of the learning curve."""
-    return asdict(record)
+    return record.record()
 
 
 def step_words(record: StepRecord) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -12,9 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rolecraft.cli._broke_off import tell_what_is_open
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._models import Models
-from rolecraft.cli._options import Debug, Json, Model, RoleModel, Seed
+from rolecraft.cli._options import (
+    Debug,
+    Json,
+    Model,
+    Out,
+    RoleModel,
+    RunsAtOnce,
+    RunsCalls,
+    RunsUsd,
+    Seed,
+)
 from rolecraft.cli._output import Output, usage_record
 
 if TYPE_CHECKING:
@@ -60,20 +70,11 @@ def experiment(
             help="Compare only this with the baseline: prompt or topology. Can be given twice.",
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Folder for all.")
-    ] = Path("experiment"),
+    out: Out = Path("experiment"),
     seed: Seed = 0,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, help="Runs at the same time.")
-    ] = 8,
-    usd: Annotated[
-        float | None,
-        typer.Option("--usd", min=0.0, help="Begin no further run when this is used up."),
-    ] = None,
-    calls: Annotated[
-        int | None, typer.Option("--calls", min=0, help="The same in model calls.")
-    ] = None,
+    concurrency: RunsAtOnce = 8,
+    usd: RunsUsd = None,
+    calls: RunsCalls = None,
     annotate: Annotated[
         bool,
         typer.Option("--annotate", help="Let the detectors count failures, before and after."),
@@ -138,7 +139,7 @@ def experiment(
             )
         )
         output.result(results.to_dict() | {"folder": str(out)})
-        _show(results, output)
+        _show(results, output, debug=debug)
         if not results.complete:
             raise typer.Exit(ExitCode.INCOMPLETE)
 
@@ -232,7 +233,7 @@ def _say_estimate(results: Results, output: Output) -> None:
     output.note(f"{text}.")
 
 
-def _show(results: Results, output: Output) -> None:
+def _show(results: Results, output: Output, *, debug: bool) -> None:
     from rolecraft.experiments.markdown import HEAD, cells, failures_how, how, mode_rows
 
     rows = [cells(row) for row in results.rows]
@@ -248,24 +249,9 @@ def _show(results: Results, output: Output) -> None:
             output.say(f"Failures: none was found in {baseline} or {name}.")
     if results.failures:
         output.say(failures_how(next(iter(results.failures.values()))))
-    _say_what_is_open(results, output)
+    tell_what_is_open(results, output, debug=debug)
     folder = results.plan.folder
     output.say(f"Written to `{folder / 'results.md'}` and `{folder / 'results.json'}`.")
     if not results.failures and results.complete:
         runs = shlex.quote(str(folder / "runs"))
         output.say(f"Why runs failed: rolecraft report {runs}", style="dim")
-
-
-def _say_what_is_open(results: Results, output: Output) -> None:
-    if results.errors:
-        run, error = results.errors[0]
-        said = " ".join(str(error).split())
-        output.warn(
-            f"{len(results.errors)} runs broke off, such as {run.journal}: {type(error).__name__}: "
-            f"{said}"
-        )
-    if results.not_begun:
-        output.warn(f"{results.not_begun} runs were not begun: a limit was reached.")
-    if not results.complete:
-        command = shlex.join(["rolecraft", *sys.argv[1:]])
-        output.say(f"Go on, with a higher limit where one was reached: {command}")

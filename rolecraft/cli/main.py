@@ -19,24 +19,36 @@ from rolecraft.cli._retries import log_to_stderr
 from rolecraft.cli._wording import in_words_of_commands
 from rolecraft.cli.agreement import agreement
 from rolecraft.cli.annotate import annotate
+from rolecraft.cli.batch import batch
 from rolecraft.cli.blame import blame
 from rolecraft.cli.compare import compare
 from rolecraft.cli.demo import demo
+from rolecraft.cli.doctor import doctor
+from rolecraft.cli.evaluate import evaluate
 from rolecraft.cli.experiment import experiment
+from rolecraft.cli.feedback import feedback
 from rolecraft.cli.label import label
 from rolecraft.cli.labels import labels
+from rolecraft.cli.merge import merge
 from rolecraft.cli.new import new
 from rolecraft.cli.replay import replay
 from rolecraft.cli.report import report
+from rolecraft.cli.rescore import rescore
+from rolecraft.cli.rollout import rollout
 from rolecraft.cli.run import run
+from rolecraft.cli.runs import runs
+from rolecraft.cli.sandbox_server import sandbox_server
 from rolecraft.cli.serve import serve
+from rolecraft.cli.sft import sft
 from rolecraft.cli.show import show
+from rolecraft.cli.synth import synth
 from rolecraft.cli.train import train
 from rolecraft.errors import RolecraftError
 
 _READERS = (
     *("annotate", "blame", "label", "labels", "agreement", "report", "compare", "show"),
-    "serve",
+    *("serve", "sandbox-server", "runs", "merge", "feedback", "rescore"),
+    *("doctor", "synth"),
 )
 """Commands that run no team of the user's."""
 
@@ -53,7 +65,7 @@ class _Commands(TyperGroup):
         except RolecraftError as error:
             if ctx.meta.get(DEBUG):
                 traceback.print_exc()
-            text = _one_line(error)
+            text = _in_words(error)
             if ctx.invoked_subcommand in _READERS:
                 text = in_words_of_commands(text)
             typer.echo(f"rolecraft: {text}", err=True)
@@ -66,12 +78,12 @@ _ALSO = " also raised "
 """What the note of an environment says of roles that failed at the same time."""
 
 
-def _one_line(error: RolecraftError) -> str:
-    """The message; then where it happened, which notes say; of other roles' errors the type.
+def _in_words(error: RolecraftError) -> str:
+    """The message, in one line unless it is a list; then what its notes say: where it happened.
 
-    Of many roles that failed alike, how many there are.
+    Of other roles' errors the type. Of many roles that failed alike, how many there are.
     """
-    text = " ".join(str(error).split())
+    text = str(error) if error.has_lines else " ".join(str(error).split())
     notes = list(dict.fromkeys(getattr(error, "__notes__", ())))
     others = [note.partition(":")[0] for note in notes if _ALSO in note]
     told = [note for note in notes if _ALSO not in note] + others
@@ -106,11 +118,22 @@ for command in (
     report,
     compare,
     experiment,
+    rollout,
+    evaluate,
+    batch,
     show,
+    feedback,
+    rescore,
     serve,
+    sandbox_server,
     train,
+    sft,
+    merge,
+    doctor,
 ):
     app.command()(command)
+app.add_typer(runs, name="runs")
+app.add_typer(synth, name="synth")
 
 
 def _version(wanted: bool) -> None:

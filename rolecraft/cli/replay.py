@@ -18,9 +18,10 @@ from rolecraft.errors import Diverged
 
 def replay(
     target: Annotated[
-        str, typer.Argument(metavar="FILE.py:NAME", help="The team or role, or a function.")
+        str,
+        typer.Argument(metavar="FILE.py:NAME", help="The team or role that was run, as for `run`."),
     ],
-    journal: Annotated[Path, typer.Argument(metavar="JOURNAL", help="The run to play again.")],
+    journal: Annotated[Path, typer.Argument(metavar="JOURNAL", help="The file that `run` wrote.")],
     json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -9,25 +9,22 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
-from rolecraft.cli._models import Models, set_phase, stand_ins
-from rolecraft.cli._options import Debug, Json, Model, RoleModel
-from rolecraft.cli._outcome import DONE, Outcome, over_already, unknown_outcome
+from rolecraft.cli._models import Models, set_phase
+from rolecraft.cli._options import BaseUrl, Debug, Json, Model, RoleModel
+from rolecraft.cli._outcome import DONE, over_already
 from rolecraft.cli._output import Output
+from rolecraft.cli._playing import play_episode, play_scenario, play_team
+from rolecraft.cli._scenarios import check_has_model
 from rolecraft.cli._target import load_target, user_errors
-from rolecraft.environments import Run, Task, Team
-from rolecraft.errors import ApprovalDenied, LimitReached, OutcomeUnknown
-from rolecraft.messages import ALL, NOBODY
+from rolecraft.cli._tasks import choose_task, recorded_task
+from rolecraft.environments import Run, TaskEnvironment, Team
+from rolecraft.messages import ALL
 from rolecraft.models import Limits
-from rolecraft.trajectories import Event, Stopwatch, load
-from rolecraft.trajectories.timings import timings_path
-
-if TYPE_CHECKING:
-    from rolecraft.scenarios import Scenario
 
 
 class Phase(StrEnum):
@@ -46,16 +43,24 @@ class OnUnknown(StrEnum):
 
 def run(
     target: Annotated[
-        str, typer.Argument(metavar="FILE.py:NAME", help="A team, role or scenario, or a function.")
+        str,
+        typer.Argument(
+            metavar="FILE.py:NAME",
+            help="A Python file, and the team, role, scenario or function in it.",
+        ),
     ],
     task: Annotated[
         str | None,
         typer.Option(
-            "--task", metavar="TEXT", help="What to do. Of a scenario: a task's id or prompt."
+            "--task",
+            metavar="TEXT",
+            help="What the team or role shall do. Of a scenario: the id or prompt of one of its "
+            "tasks; without it one is drawn.",
         ),
     ] = None,
     model: Model = None,
     role_model: RoleModel = None,
+    base_url: BaseUrl = None,
     phase: Annotated[
         Phase | None,
         typer.Option(
@@ -65,7 +70,10 @@ def run(
     resume: Annotated[
         Path | None,
         typer.Option(
-            "--resume", metavar="JOURNAL", dir_okay=False, help="Go on with a run that stopped."
+            "--resume",
+            metavar="JOURNAL",
+            dir_okay=False,
+            help="Go on with a run that stopped, of the same target: the file that it wrote.",
         ),
     ] = None,
     approve: Annotated[
@@ -87,30 +95,53 @@ def run(
     ] = None,
     journal: Annotated[
         Path | None,
-        typer.Option("--journal", metavar="FILE", dir_okay=False, help="File to record to."),
+        typer.Option(
+            "--journal",
+            metavar="FILE",
+            dir_okay=False,
+            help="File to record to, which must not exist yet; instead of --out.",
+        ),
     ] = None,
     out: Annotated[
         Path,
         typer.Option(
-            "--out", metavar="DIR", file_okay=False, help="Folder to record to, under a free name."
+            "--out",
+            metavar="DIR",
+            file_okay=False,
+            help="Folder to record to: FILE-NAME.jsonl, or the next free name.",
         ),
     ] = Path("runs"),
     rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, help="Stop after so many rounds.")
+        int | None,
+        typer.Option(
+            "--rounds",
+            min=1,
+            help="Stop after so many rounds: in each, all who heard something act once.",
+        ),
     ] = None,
     usd: Annotated[
         float | None,
-        typer.Option("--usd", min=0.0, help="Stop before model calls cost more US dollars."),
+        typer.Option(
+            "--usd",
+            min=0.0,
+            help="Stop before all model calls together cost more US dollars than this.",
+        ),
     ] = None,
     calls: Annotated[
-        int | None, typer.Option("--calls", min=0, help="Stop before more model calls.")
+        int | None,
+        typer.Option("--calls", min=0, help="Stop before there are more model calls than this."),
     ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", min=0, help="Stop before model calls take more tokens."),
+        typer.Option(
+            "--tokens",
+            min=0,
+            help="Stop before all model calls together take more tokens than this.",
+        ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.0, help="Stop after so much wall time.")
+        float | None,
+        typer.Option("--seconds", min=0.0, help="Stop after so many seconds of wall time."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Makes sampling repeatable.")
@@ -124,49 +155,67 @@ def run(
             raise CommandLineError(
                 "`--approve`, `--deny` and `--on-unknown` decide for a run to `--resume`."
             )
+        if base_url is not None and model is None and not role_model:
+            raise CommandLineError(
+                "`--base-url` says where the models of `--model` and `--role-model` are: name one."
+            )
+        if resume is not None and not resume.is_file():
+            raise CommandLineError(f"There is no journal `{resume}` to go on with.")
         limits = {"usd": usd, "tokens": tokens, "calls": calls, "seconds": seconds}
         found = load_target(target, resume)
         if phase is not None:
             set_phase(found, phase.value, target)
         over = ""
-        models = Models(model, role_model)
+        models = Models(model, role_model, base_url=base_url)
         name = f"{Path(target.rpartition(':')[0]).stem}-{target.rpartition(':')[2]}"
         if isinstance(found, Team) and resume is not None:
             _refuse({"--task": task, "--journal": journal, "--seed": seed})
-            if not resume.is_file():
-                raise CommandLineError(f"There is no journal `{resume}` to go on with.")
             # How many rounds more is for `recover` to say, whatever the limit was.
             _prepare(found, models, limits, None, unbounded=rounds is not None)
             models.check_keys(found)
-            decided = {**dict.fromkeys(approve or (), True), **dict.fromkeys(deny or (), False)}
             unknown = cast("Literal['redo', 'skip'] | None", on_unknown and on_unknown.value)
-            go_on = partial(
-                found.recover, resume, rounds=rounds, approve=decided, on_unknown=unknown
-            )
-            over = over_already(resume, target) if rounds is None else ""
-            work = _watched(found, resume, go_on, models, output)
+            if isinstance(found.env, TaskEnvironment):
+                _refuse_of_episodes({"--rounds": rounds, "--approve": approve, "--deny": deny})
+                found.env.on_unknown = unknown or found.env.on_unknown
+                go_on = partial(play_episode, found.env, resume)
+            else:
+                decided = {**dict.fromkeys(approve or (), True), **dict.fromkeys(deny or (), False)}
+                go_on = partial(
+                    found.recover, resume, rounds=rounds, approve=decided, on_unknown=unknown
+                )
+            graded = isinstance(found.env, TaskEnvironment)
+            over = over_already(resume, target, graded=graded) if rounds is None else ""
+            work = play_team(found, resume, go_on, models, output)
         elif isinstance(found, Team):
-            if not task:
-                raise CommandLineError("Say what the team shall do: `--task TEXT`.")
+            begin = _beginning(found, task, target)
             _prepare(found, models, limits | {"rounds": rounds}, seed)
             models.check_keys(found)
             found.env.journal = _reserve(journal, out, name)
             if found.env.id == "run":  # nobody gave it a name of its own
                 found.env.id = found.env.journal.stem
-            # The task is a single role's, whatever it watches.
-            send_to = next(iter(found.roles)) if len(found.roles) == 1 else ALL
-            begin = partial(found.run, task, send_to=send_to)
-            work = _watched(found, found.env.journal, begin, models, output)
+            work = play_team(found, found.env.journal, begin, models, output)
         else:
-            if resume is not None:
-                raise CommandLineError("`--resume` goes on with the run of a team, not a scenario.")
             models.check_roles(role.name for role in found.team())
+            check_has_model(found, models.everyone, models.per_role)
             models.check_keys()
-            chosen = _choose_task(found, task, seed or 0)
-            options: dict[str, Any] = {"journal": _reserve(journal, out, name)}
+            options: dict[str, Any] = {}
             if given := _given(limits | {"rounds": rounds}):
                 options["limits"] = Limits(**given)
-            work = _run_scenario(found, chosen, models, seed or 0, options, output)
+            if on_unknown is not None:
+                options["on_unknown"] = on_unknown.value
+            if resume is not None:
+                _refuse({"--task": task, "--journal": journal})
+                _refuse_of_episodes({"--approve": approve, "--deny": deny})
+                chosen, drawn_by = recorded_task(found, resume, seed)
+                over = over_already(resume, target, graded=True)
+            else:
+                drawn_by = seed or 0
+                chosen = choose_task(found, task, drawn_by, tell=output.note)
+            work = play_scenario(
+                *(found, chosen, models, drawn_by, options, output),
+                journal=resume or _reserve(journal, out, name),
+                resume=resume is not None,
+            )
         with user_errors("the run failed"):
             outcome = asyncio.run(work)
         if over:
@@ -176,102 +225,36 @@ def run(
             raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-class Live:
-    """An observer that shows messages as they come; not what roles only note for themselves."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-
-    def on_event(self, event: Event) -> None:
-        if event.kind == "message" and event.to != (NOBODY,):
-            self._output.said(event.role, event.content)
-
-
 def _refuse(given: Mapping[str, object]) -> None:
     for option, value in given.items():
         if value is not None:
             raise CommandLineError(f"`--resume` goes on as the run began: leave `{option}` out.")
 
 
-async def _watched(
-    team: Team,
-    journal: Path,
-    play: Callable[[], Awaitable[Run]],
-    models: Models,
-    output: Output,
-) -> Outcome:
-    """Play a run while its messages are shown and its wall times taken."""
-    _say_stand_ins(stand_ins(team), output)
-    timings = timings_path(journal)
-    timed_before = timings.exists()
-    watch = Stopwatch(journal)
-    team.env.observers = (*team.env.observers, Live(output), watch)
-    limit, approvals = "", list[Event]()
-    try:
-        try:
-            played = await play()
-            stop: str = played.stop
-            approvals = played.approvals
-        except LimitReached as error:
-            stop, limit = "limit", str(error)
-    except OutcomeUnknown as error:
-        raise unknown_outcome(error) from error
-    except ApprovalDenied:
-        output.note(f"The denial ended the run; what happened until then is in `{journal}`.")
-        raise
-    except BaseException:
-        if watch.timings:  # else nothing happened: it was refused at once
-            output.note(f"What happened until then is in `{journal}`. To go on: --resume {journal}")
-        raise
-    finally:
-        team.env.close()
-        watch.close()
-        if not (timed_before or watch.timings):
-            timings.unlink(missing_ok=True)
-        await models.aclose()
-    trajectory = load(journal)
-    if stop == "limit" and not limit:  # it was to stop the run, and not to be raised
-        limit = [event.content for event in trajectory.of("limit")][-1]
-    return Outcome(
-        journal=journal,
-        trajectory=trajectory,
-        stop=stop,
-        limit=limit,
-        approvals=approvals,
-    )
+def _refuse_of_episodes(given: Mapping[str, object]) -> None:
+    for option, value in given.items():
+        if value:
+            raise CommandLineError(
+                f"`{option}` is for the run of a team. What has a task goes on to its end: leave "
+                f"it out."
+            )
 
 
-async def _run_scenario(
-    scenario: Scenario,
-    task: Task,
-    models: Models,
-    seed: int,
-    options: dict[str, Any],
-    output: Output,
-) -> Outcome:
-    model = models.everyone
-    if model is None and scenario.models is None and scenario.untrained is not None:
-        model = scenario.untrained(seed)
-        output.note("No --model was given: the roles have the scenario's untrained model.")
-    output.note(f"Task {task.id}")
-    try:
-        episode = await scenario.play(
-            task, model=model, role_models=models.per_role or None, **options
-        )
-    finally:
-        await models.aclose()
-    trajectory = episode.trajectory
-    live = Live(output)
-    for event in trajectory.events:
-        live.on_event(event)
-    limit = next((event.content for event in trajectory.of("limit")), "")
-    return Outcome(
-        journal=options["journal"],
-        trajectory=trajectory,
-        stop=trajectory.stop_reason or "unknown",
-        limit=limit,
-        episode=episode,
-    )
+def _beginning(team: Team, task: str | None, target: str) -> Callable[[], Awaitable[Run]]:
+    """What begins the team's run, or the episode of an environment that brings its task."""
+    if isinstance(team.env, TaskEnvironment):
+        own = team.env.task
+        if task is not None and task not in (own.id, own.prompt):
+            raise CommandLineError(
+                f"`{target}` is an environment with a task of its own, `{own.id}`: leave --task "
+                f"out. A `Scenario` has tasks to choose from."
+            )
+        return partial(play_episode, team.env)
+    if not task:
+        raise CommandLineError("Say what the team shall do: `--task TEXT`.")
+    # The task is a single role's, whatever it watches.
+    send_to = next(iter(team.roles)) if len(team.roles) == 1 else ALL
+    return partial(team.run, task, send_to=send_to)
 
 
 def _prepare(
@@ -334,26 +317,3 @@ def _made(path: Path) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def _choose_task(scenario: Scenario, wanted: str | None, seed: int) -> Task:
-    """The task with this id or prompt, or without one the first that `seed` draws."""
-    drawn = scenario.tasks.sample(1 if wanted is None else 1000, seed=seed, split="test")
-    if wanted is None:
-        return drawn[0]
-    drawn += scenario.tasks.sample(1000, seed=seed, split="train")
-    for task in drawn:
-        if wanted in (task.id, task.prompt):
-            return task
-    examples = ", ".join(f"`{task.id}`" for task in drawn[:3])
-    raise CommandLineError(
-        f"Scenario `{scenario.name}` has no task with id or prompt {wanted!r} among the 2,000 that "
-        f"seed {seed} draws, such as {examples}. Leave --task out to draw one."
-    )
-
-
-def _say_stand_ins(names: list[str], output: Output) -> None:
-    if names:
-        output.note(
-            f"Answered by {', '.join(names)}: no language model. `--model MODEL` asks a real one."
-        )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rolecraft._listening import LOOPBACK, bound
 from rolecraft.cli._engines import (
     Engine,
     check_formats,
@@ -19,6 +19,7 @@ from rolecraft.cli._engines import (
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._options import Debug
 from rolecraft.cli._output import Output
+from rolecraft.cli._servers import lines_of, stop_at_signals
 
 if TYPE_CHECKING:
     from rolecraft.serving import ModelServer
@@ -140,15 +141,15 @@ def serve(
     if len({role for role, _ in adapters}) < len(adapters):
         raise CommandLineError("`--adapter`: a role is named twice. Each has one adapter.")
     chosen = named_settings(engine_settings or ())
-    keys = [*_keys(api_key_file, "--api-key-file"), *([api_key] if api_key else [])]
+    keys = [*lines_of(api_key_file, "--api-key-file", "key"), *([api_key] if api_key else [])]
     if keys and no_key:
         raise CommandLineError("`--no-key` and an API key exclude each other. Leave one out.")
     with output:
-        from rolecraft.models._adapter_files import check_config
-        from rolecraft.serving import ModelServer, Settings, bound
+        from rolecraft.models.adapter_files import check_config
+        from rolecraft.serving import ModelServer, Settings
 
         check_formats(tool_format, reasoning_format)
-        if host not in ("127.0.0.1", "::1", "localhost") and not (keys or no_key):
+        if host not in LOOPBACK and not (keys or no_key):
             raise CommandLineError(
                 f"`--host {host}` can be reached from other machines: give `--api-key-file FILE`, "
                 f"or `--no-key` if everybody there may use the model."
@@ -156,7 +157,7 @@ def serve(
         settings = Settings(
             name=name or _name_of(model),
             keys=keys,
-            admin_keys=_keys(admin_key_file, "--admin-key-file"),
+            admin_keys=lines_of(admin_key_file, "--admin-key-file", "key"),
             any_host=no_key,
             max_tokens=max_tokens,
             max_answers=max_answers,
@@ -197,18 +198,7 @@ async def _serve(
 ) -> bool:
     """Serve until a signal comes. Returns whether it was Ctrl+C and work was given up."""
     model: Any = server.model
-    stops = 0
-
-    def stop() -> None:
-        nonlocal stops
-        stops += 1
-        server.stop(at_once=stops > 1)
-        if stops == 1:
-            output.note("Finishing what is under way; once more ends at once.")
-
-    loop = asyncio.get_running_loop()
-    for kind in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(kind, stop)
+    gave_up = stop_at_signals(server, output)
     try:
         await model.prepare()
         for role, path in adapters:
@@ -222,7 +212,7 @@ async def _serve(
     output.note("Ctrl+C ends; requests under way are finished first.")
     await server.serve()
     output.note("Ended.")
-    return stops > 1
+    return gave_up()
 
 
 def _name_of(model: str) -> str:
@@ -235,15 +225,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not (role and equals and path):
         raise CommandLineError(f"`--adapter {text}`: write ROLE=PATH.")
     return role, path
-
-
-def _keys(file: Path | None, option: str) -> list[str]:
-    if file is None:
-        return []
-    try:
-        keys = [line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise CommandLineError(f"`{option} {file}` cannot be read: {error}.") from error
-    if not keys:
-        raise CommandLineError(f"`{option} {file}` is empty: it wants one key a line.")
-    return keys

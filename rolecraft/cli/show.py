@@ -16,6 +16,7 @@ from rolecraft.cli._failures import coverage, failures_table, left_open
 from rolecraft.cli._judges import Format
 from rolecraft.cli._options import Debug, Json, Mapping
 from rolecraft.cli._output import Output, usage_record
+from rolecraft.cli._tokens import say_tokens, token_records
 from rolecraft.errors import UnknownName
 from rolecraft.trajectories import trace_files
 from rolecraft.trajectories.backlog import PENDING_SUFFIX
@@ -42,7 +43,8 @@ def show(
         Path,
         typer.Argument(
             metavar="PATH",
-            help="A journal, or a log of another tool; FILE#ID of one that holds several traces.",
+            help="A journal, the file that `run` wrote, or a log of another tool; FILE#ID of one "
+            "that holds several traces.",
         ),
     ],
     events: Annotated[
@@ -51,13 +53,31 @@ def show(
     failures: Annotated[
         bool, typer.Option("--failures", help="Look for failures with the detectors and mark them.")
     ] = False,
+    tokens: Annotated[
+        bool,
+        typer.Option(
+            "--tokens",
+            help="Print the tokens of model calls too: which the model was given, and which it "
+            "generated, with log-probability and policy version.",
+        ),
+    ] = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer",
+            metavar="PATH",
+            help="With --tokens: folder of the tokenizer, where the record does not name it.",
+        ),
+    ] = None,
     diagram: Annotated[
         Diagram | None,
         typer.Option("--diagram", help="Print one Mermaid diagram instead."),
     ] = None,
     role: Annotated[
         str | None,
-        typer.Option("--role", metavar="NAME", help="With --diagram state: this role only."),
+        typer.Option(
+            "--role", metavar="NAME", help="With --diagram state or --tokens: this role only."
+        ),
     ] = None,
     html: Annotated[
         Path | None,
@@ -72,14 +92,18 @@ def show(
     from rolecraft.failure_taxonomy import annotate
 
     with Output(json=json) as output:
-        if role is not None and diagram is not Diagram.STATE:
-            raise CommandLineError("`--role` chooses one of `--diagram state`.")
+        if role is not None and diagram is not Diagram.STATE and not tokens:
+            raise CommandLineError("`--role` chooses one of `--diagram state` or `--tokens`.")
+        if tokenizer is not None and not tokens:
+            raise CommandLineError("`--tokenizer` reads the tokens of `--tokens`.")
         file, part = _file_and_part(path)
         _check_journal(file)
         trace = _the_trace(file, part, format)
         trajectory = trace.trajectory
         report = asyncio.run(annotate(trace)) if failures else None
         record = _record(trace, file, report)
+        if tokens:
+            record["tokens"] = token_records(trajectory, role=role, tokenizer=tokenizer)
         if diagram is not None:
             record["diagram"] = _diagram(trajectory, diagram, role)
         if html is not None:
@@ -93,6 +117,8 @@ def show(
         else:
             if events:
                 _read_aloud(trajectory, report, output)
+            if tokens:
+                say_tokens(trajectory, record["tokens"], output)
             _summary(trace, file, report, output, events=events)
 
 
@@ -178,6 +204,7 @@ def _write_page(html: Path, trace: Imported, file: Path, report: Report | None) 
 def _record(trace: Imported, file: Path, report: Report | None) -> dict[str, Any]:
     from rolecraft.viewer.ending import ending
     from rolecraft.viewer.reading import task_of
+    from rolecraft.viewer.result import failure_sentences
 
     trajectory = trace.trajectory
     end = ending(trajectory, file)
@@ -196,6 +223,8 @@ def _record(trace: Imported, file: Path, report: Report | None) -> dict[str, Any
         "signals": {signal.name: signal.value for signal in trajectory.signals},
         "problems": trajectory.problems,
     }
+    if failed := failure_sentences(trajectory):
+        record["failed"] = failed
     if end.waiting:
         record["approvals"] = [
             {"role": event.role, "action": event.data.get("action"), "key": event.data.get("key")}
@@ -244,6 +273,7 @@ def _summary(
     """What it was about, how it ended, who did and paid what; the failures, if looked for."""
     from rolecraft.viewer.ending import ending
     from rolecraft.viewer.reading import count, task_of
+    from rolecraft.viewer.result import failure_sentences, measured_sentences
 
     trajectory = trace.trajectory
     end = ending(trajectory, file)
@@ -255,10 +285,10 @@ def _summary(
         f"{count(len(trajectory.events), 'event')}, "
         f"{count(sum(1 for _ in trajectory.of('message')), 'message')}."
     )
-    for sentence in end.sentences:
+    for sentence in (*failure_sentences(trajectory), *end.sentences):
         output.say(sentence, style="yellow")
-    if signals := trajectory.signals:
-        output.say(f"Measured: {', '.join(f'{s.name} = {s.value:g}' for s in signals)}")
+    for sentence in measured_sentences(trajectory):
+        output.say(sentence)
     if table := trajectory.role_table():
         output.say(f"\n{table}\n")
     costs = trajectory.costs()

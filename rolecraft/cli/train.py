@@ -2,45 +2,96 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Collection
-from importlib import import_module
-from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
-from rolecraft.cli._models import Models
-from rolecraft.cli._options import Debug, Json, Out, Seed
+from rolecraft.cli._options import Debug, Json, Out
 from rolecraft.cli._output import Output
-from rolecraft.cli._target import load_target, user_errors
-from rolecraft.cli._training import step_record, step_words, use_threads, writing_to
-from rolecraft.errors import UnknownName
+from rolecraft.cli._scenarios import SCENARIOS
+from rolecraft.cli._target import user_errors
+from rolecraft.cli._thinking import ThinkingRoles, thinking_of, thinking_words
+from rolecraft.errors import UsageError
 
 if TYPE_CHECKING:
-    from rolecraft.models import Model
-    from rolecraft.models.transformers_model import TransformersModel
-    from rolecraft.scenarios import Scenario
-    from rolecraft.training import StepRecord, TrainingRun
+    from rolecraft.training import TrainingRun
+    from rolecraft.training.rl.config import TrainConfig
 
-SCENARIOS = {"relay": "rolecraft.scenarios.relay"}
-"""Scenarios that come with Rolecraft: the module of each, where it has the same name."""
+_DEFAULT_OUT = Path("trained")
 
 
 def train(
     scenario: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="SCENARIO", help=f"{', '.join(SCENARIOS)}, or FILE.py:NAME of your own."
+            metavar="[SCENARIO]",
+            show_default=False,
+            help=f"{', '.join(SCENARIOS)}, or FILE.py:NAME of your own.",
         ),
-    ],
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Training steps at most.")] = 60,
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            dir_okay=False,
+            help="YAML or JSON with settings, which options override.",
+        ),
+    ] = None,
+    named: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="SCENARIO", help="The same as the argument."),
+    ] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            "--reward",
+            metavar="FILE.py:NAME",
+            help="Reward instead of the scenario's; or the folder of a learned one.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="transformers:PATH or a folder to start from; else the scenario's untrained "
+            "model.",
+        ),
+    ] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option("--algorithm", metavar="NAME", help="grpo, dapo, rloo, gspo, ppo, …"),
+    ] = None,
+    credit: Annotated[
+        str | None,
+        typer.Option("--credit", metavar="NAME", help="role, team, at_grpo, dr_mas, rae, …"),
+    ] = None,
+    adapters: Annotated[
+        bool | None,
+        typer.Option(
+            "--adapters/--no-adapters",
+            show_default=False,
+            help="Train one LoRA adapter per role rather than all weights.",
+        ),
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--learning-rate",
+            min=0,
+            help="Instead of the algorithm's, which is made for large trained models.",
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Training steps at most. Default: 60.")
+    ] = None,
     tasks_per_step: Annotated[
-        int, typer.Option("--tasks-per-step", min=1, help="Different tasks in each step.")
-    ] = 64,
+        int | None,
+        typer.Option("--tasks-per-step", min=1, help="Different tasks in each step. Default: 64."),
+    ] = None,
     until: Annotated[
         float | None,
         typer.Option("--until", help="Stop when the last ten steps have this mean reward."),
@@ -53,186 +104,192 @@ def train(
             help="Do not train this role: it answers at random. Can be given several times.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
+    thinking: ThinkingRoles = None,
+    asynchronous: Annotated[
+        bool | None,
         typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="transformers:PATH to start from; else the scenario's untrained model.",
+            "--async/--sync", show_default=False, help="Play on while the weights are updated."
         ),
     ] = None,
+    max_staleness: Annotated[
+        int | None,
+        typer.Option(
+            "--max-staleness", min=0, help="Policy versions; what is staler is played again."
+        ),
+    ] = None,
+    checkpoint_steps: Annotated[
+        int | None,
+        typer.Option("--checkpoint-steps", min=1, help="Steps between checkpoints. Default: 20."),
+    ] = None,
+    tracker: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tracker",
+            metavar="NAME",
+            help="tensorboard, wandb or trackio. Can be given several times.",
+        ),
+    ] = None,
+    checks: Annotated[
+        bool,
+        typer.Option(
+            "--checks/--no-checks",
+            help="First estimate the memory, and look at template, mask, adapters, log-probs.",
+        ),
+    ] = True,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume",
+            metavar="FOLDER",
+            file_okay=False,
+            help="Go on with the training there; its settings are known.",
+        ),
+    ] = None,
+    background: Annotated[
+        bool,
+        typer.Option("--background", help="Go on when the terminal is closed: `rolecraft runs`."),
+    ] = False,
     threads: Annotated[
-        int, typer.Option("--threads", min=1, help="CPU threads of torch; small models want 1.")
-    ] = 1,
-    seed: Seed = 0,
-    out: Out = Path("trained"),
+        int | None,
+        typer.Option("--threads", min=1, help="CPU threads of torch; small models want 1."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Makes sampling repeatable. Default: 0.")
+    ] = None,
+    out: Out = _DEFAULT_OUT,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Train the roles of a scenario; writes the model and its learning curve."""
+    """Train the roles of a scenario; writes what was learnt and its curve."""
     with Output(json=json, makes=True) as output:
-        found = _find(scenario)
-        models = Models(model)
-        _check(found, models, freeze or ())
-        use_threads(threads)
-        folder = _Folder(out)
-        with user_errors("training failed"):
-            run = asyncio.run(
-                _train(
-                    found,
-                    models.everyone,
-                    folder,
-                    output,
-                    steps=steps,
-                    tasks_per_step=tasks_per_step,
-                    until=until,
-                    frozen=freeze or (),
-                    seed=seed,
-                )
+        if scenario and named and scenario != named:
+            raise CommandLineError(
+                f"`{scenario}` and `--scenario {named}` are two scenarios: leave one out."
             )
-        reward = run.mean_reward()
-        output.result(
-            {
-                "steps": len(run.records),
-                "reward": reward,
-                "cpu_seconds": round(run.cpu_seconds, 3),
-                "model": str(out),
-                "curve": str(folder.curve),
-            }
-        )
-        output.say(
-            f"{len(run.records)} steps, {run.cpu_seconds:.1f} CPU-seconds; mean reward of the last "
-            f"ten steps: {reward:.3f}."
-        )
-        output.say(
-            f"Model and learning curve are in `{out}`; use it as: --model transformers:{out}"
-        )
-        if until is not None and reward < until:
-            output.warn(f"The reward {until} was not reached.")
-            raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-def _find(name: str) -> Scenario:
-    from rolecraft.scenarios import Scenario
-
-    if name in SCENARIOS:
-        found = getattr(import_module(SCENARIOS[name]), name)
-    elif ":" in name or name.endswith(".py"):
-        found = load_target(name)
-    else:
-        hint = "Or write FILE.py:NAME for one of your own."
-        raise CommandLineError(str(UnknownName("Scenario", name, SCENARIOS, hint=hint)))
-    if not isinstance(found, Scenario):
-        raise CommandLineError(
-            f"`{name}` is {found!r}; only a `Scenario` can be trained: it has tasks and a reward."
-        )
-    return found
-
-
-def _check(scenario: Scenario, models: Models, freeze: Collection[str]) -> None:
-    """Raise `CommandLineError` for what cannot be trained, before anything is made or played."""
-    from rolecraft.models.transformers_model import TransformersModel
-
-    if not (models.everyone is None or isinstance(models.everyone, TransformersModel)):
-        raise CommandLineError("`--model` must be a local one: transformers:PATH.")
-    names = [role.name for role in scenario.team()]
-    for name in freeze:
-        if name not in names:
-            raise CommandLineError(f"`--freeze`: {UnknownName('Role', name, names)}")
-    if set(names) <= set(freeze):
-        raise CommandLineError("`--freeze` names every role: nothing is left to train.")
-    if models.everyone is None and scenario.untrained is None:
-        raise CommandLineError(
-            f"Scenario `{scenario.name}` brings no untrained model; say which one to start from: "
-            f"--model transformers:PATH."
-        )
-
-
-async def _train(
-    scenario: Scenario,
-    given: Model | None,
-    folder: _Folder,
-    output: Output,
-    *,
-    steps: int,
-    seed: int,
-    **options: Any,
-) -> TrainingRun:
-    """Train, and leave what was learnt in `folder`, however training ends."""
-    from rolecraft.training import FROM_SCRATCH, GRPO, train
-
-    # The model is made here, so that there is one to save when training does not come to its end.
-    model, algorithm = given, GRPO()
-    if model is None:
-        assert scenario.untrained is not None
-        model, algorithm = scenario.untrained(seed), FROM_SCRATCH
-    policy = cast("TransformersModel", model)
-    try:
-        with output.bar(f"Training {scenario.name}", steps) as progress:
-
-            def on_step(record: StepRecord) -> None:
-                folder.add(record)
-                output.result(step_record(record))
-                progress(step_words(record))
-
-            run = await train(
-                scenario,
-                model=policy,
-                algorithm=algorithm,
-                steps=steps,
-                seed=seed,
-                on_step=on_step,
-                **options,
-            )
-    except BaseException:
-        await folder.rescue(policy, output)
-        raise
-    await folder.save(policy)
-    return run
-
-
-class _Folder:
-    """Where a training goes: its curve a line at a time, so that no end of it costs what was."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises `CommandLineError` for a folder that is not empty or cannot be written to."""
-        self.path = path
-        self.curve = path / "training.jsonl"
-        self.steps = 0
-        with writing_to(path):
-            self._made = not path.exists()
-            path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise CommandLineError(f"`--out {path}` is not empty. Name another folder.")
-            self.curve.touch()
-
-    def add(self, record: StepRecord) -> None:
-        with writing_to(self.path), self.curve.open("a", encoding="utf-8") as curve:
-            curve.write(dumps(step_record(record)) + "\n")
-        self.steps += 1
-
-    async def save(self, model: TransformersModel) -> None:
-        """Write the weights once the update under way has ended: never half of one."""
-        from safetensors import SafetensorError
-
-        with writing_to(self.path):
-            try:
-                await model.run(lambda: model.save(self.path))
-            except SafetensorError as error:  # how it reports a full disk
-                raise OSError(str(error)) from error
-
-    async def rescue(self, model: TransformersModel, output: Output) -> None:
-        """Save what an unfinished training learnt; if that is nothing, leave nothing behind."""
-        if self.steps:
-            try:
-                await self.save(model)
-            except CommandLineError as error:  # the reason why training ended comes first
-                output.warn(f"What was learnt is lost. {error}")
-            else:
-                steps = f"{self.steps} step{'s' if self.steps > 1 else ''}"
-                output.note(f"What was learnt in {steps} is in `{self.path}`.")
+        given: dict[str, Any] = {
+            "scenario": scenario or named,
+            "reward": reward,
+            "model": model,
+            "algorithm": algorithm,
+            "credit": credit,
+            "adapters": adapters,
+            "steps": steps,
+            "tasks_per_step": tasks_per_step,
+            "until": until,
+            "freeze": freeze,
+            "thinking": thinking_of(thinking),
+            "asynchronous": asynchronous,
+            "max_staleness": max_staleness,
+            "checkpoint_steps": checkpoint_steps,
+            "trackers": tracker,
+            "threads": threads,
+            "seed": seed,
+            "out": str(out) if out != _DEFAULT_OUT else None,
+        }
+        chosen = {name: value for name, value in given.items() if value not in (None, [], {})}
+        try:
+            wanted = _settings(chosen, config, resume)
+            if learning_rate is not None:
+                wanted = wanted.with_learning_rate(learning_rate)
+        except UsageError as error:  # what is wrong with the settings is wrong with the command
+            raise CommandLineError(str(error)) from error
+        if background:
+            _in_background(wanted, output, resume=resume is not None)
             return
-        with contextlib.suppress(OSError):
-            self.curve.unlink()
-            if self._made:
-                self.path.rmdir()
+        from rolecraft.cli._train_run import run_training
+
+        with user_errors("training failed"):
+            run = run_training(wanted, output, resume=resume is not None, checks=checks)
+        _tell(run, wanted, output)
+
+
+def _settings(chosen: dict[str, Any], config: Path | None, resume: Path | None) -> TrainConfig:
+    """What the command line says, over a file's settings, or over those of a training."""
+    from rolecraft.training.rl.config import CONFIG, TrainConfig
+
+    if resume is not None:
+        if "out" in chosen and Path(chosen["out"]).resolve() != resume.resolve():
+            raise CommandLineError("`--resume FOLDER` writes to that folder: leave out `--out`.")
+        file = config or resume / CONFIG
+        if not file.is_file():
+            raise CommandLineError(
+                f"There is no training in `{resume}` to go on with: it has no `{CONFIG}`."
+            )
+        from rolecraft.cli._train_folder import check_begun_here
+
+        wanted = TrainConfig.read(file, {**chosen, "out": str(resume)})
+        own = wanted.scenario if ".py:" in wanted.scenario else None
+        check_begun_here(resume, [own, wanted.reward, wanted.model])
+        return wanted
+    if config is not None:
+        return TrainConfig.read(config, chosen)
+    if "scenario" not in chosen:
+        raise CommandLineError(
+            f"Say what to train: one of {', '.join(SCENARIOS)}, FILE.py:NAME, or --config FILE."
+        )
+    return TrainConfig.of(chosen, where="`rolecraft train`")
+
+
+def _in_background(config: TrainConfig, output: Output, *, resume: bool) -> None:
+    """Start this training as a run of its own.
+
+    What is wrong with its folder or its roles is said here, and not in a log.
+    """
+    from rolecraft.cli._background import go_on_in_background
+    from rolecraft.cli._train_folder import check_place, way_on
+    from rolecraft.cli._train_run import what_is_trained
+    from rolecraft.cli._training import writing_to
+
+    with user_errors("the training cannot be started"):
+        what_is_trained(config)
+    out = Path(config.out)
+    with writing_to(out):
+        check_place(out, resume=resume)
+    go_on_in_background(out, output, way_on=way_on(out))
+
+
+def _tell(run: TrainingRun, config: TrainConfig, output: Output) -> None:
+    from rolecraft.cli._train_base import model_spec
+    from rolecraft.cli._train_folder import BASE
+    from rolecraft.cli._train_table import beyond_chance
+    from rolecraft.training.rl.loop import SMOOTHING
+    from rolecraft.training.rl.records import CURVE, TASKS
+
+    out, reward, cost = Path(config.out), run.mean_reward(), run.cost_per_point()
+    output.result(
+        {
+            "steps": len(run.records),
+            "reward": reward,
+            "cpu_seconds": round(run.cpu_seconds, 3),
+            "model": str(out),
+            "curve": str(out / CURVE),
+            "tasks": str(out / TASKS),
+            "seconds_per_point": None if cost is None else round(cost.seconds, 3),
+            "usd_per_point": None if cost is None else cost.usd,
+        }
+    )
+    steps = len(run.records)
+    last = "all of them" if steps <= SMOOTHING else f"the last {SMOOTHING} steps"
+    output.say(
+        f"{steps} step{'s' if steps != 1 else ''}, {run.cpu_seconds:.1f} CPU-seconds; mean reward "
+        f"of {last}: {reward:.3f}."
+    )
+    if cost is not None and beyond_chance([record.reward for record in run.records]):
+        usd = f" and ${cost.usd:.4f}" if cost.usd else ""
+        output.say(f"Each hundredth of reward gained took {cost.seconds:.2f} s{usd}.")
+    if config.adapters:
+        places = sorted(path for path in (out / "adapters").iterdir() if path.is_dir())
+        again = " ".join(f"--adapter {path.name}={path}" for path in places)
+        again = f"--model {model_spec(config.model or str(out / BASE))} {again}"
+        what = "Adapters"
+    else:
+        again, what = f"--model transformers:{out}", "Model"
+    again = " ".join(filter(None, [again, thinking_words(config.thinking)]))
+    output.say(f"{what}, learning curve and the tasks it saw are in `{out}`; use it as: {again}")
+    output.say(
+        f"How well it does on others: rolecraft evaluate {config.scenario} {again} "
+        f"--trained-on {out}"
+    )
+    if config.until is not None and reward < config.until:
+        output.warn(f"The reward {config.until} was not reached.")
+        raise typer.Exit(ExitCode.INCOMPLETE)

@@ -160,7 +160,7 @@ def _is_ours(connection: sqlite3.Connection, path: str) -> bool:
         raise LongTermMemoryError(
             path,
             f"has version {version}, this Rolecraft knows up to {VERSION}. "
-            f"Update it with: pip install -U rolecraft",
+            "Update it, in a clone of Rolecraft, with: git pull && pip install .",
         )
     return True
 

@@ -23,8 +23,8 @@ from rolecraft.errors import (
     UnknownName,
     UsageError,
 )
-from rolecraft.messages import Message, ToolCall
-from rolecraft.models.base import Sampling
+from rolecraft.messages import FINISH, Message, ToolCall
+from rolecraft.models.base import Completion, Sampling
 from rolecraft.roles import _mistakes
 from rolecraft.trajectories.events import Event
 
@@ -42,10 +42,11 @@ class UseTools(Action):
     max_steps: int = 20
     sampling: Sampling | None = None
 
-    async def run(self, history: Sequence[Message]) -> str:
+    async def run(self, history: Sequence[Message]) -> str | Message:
         session = self.open_session()
         said = self.conversation(history)
         offered: Sequence[ToolAction] | None = None
+        answers: list[Completion] = []
         for _ in range(self.max_steps):
             now = self.tools or self.role.tools
             if now is not offered:  # at first, and when a tool has changed them
@@ -55,7 +56,12 @@ class UseTools(Action):
             answer = await session.generate(said, tools=specs, sampling=self.sampling)
             if not answer.tool_calls:
                 return answer.text
-            said = await self._results(answer.tool_calls, tools)
+            answers.append(answer)
+            if (end := self.end_before(answers)) is not None:
+                return end
+            said, end = await self._results(answer.tool_calls, tools)
+            if end is not None:
+                return end
         raise StepLimitReached(self.role.name, self.name, self.max_steps)
 
     def conversation(self, history: Sequence[Message]) -> list[Message]:
@@ -73,19 +79,36 @@ class UseTools(Action):
             for at, message in enumerate(history)
         ]
 
+    def end_before(self, answers: Sequence[Completion]) -> Message | None:
+        """What to say instead of running the calls of the last of these answers; None: go on.
+
+        Override it to end sooner.
+        """
+        return None
+
     async def _results(
         self, calls: Sequence[ToolCall], tools: dict[str, ToolAction]
-    ) -> list[Message]:
-        """Run the calls of one answer; the messages that tell the model what came of each."""
+    ) -> tuple[list[Message], Message | None]:
+        """Run the calls of one answer.
+
+        Returns what the model is told of each, and the role's last message if one of them ends it.
+        """
         told: list[Message] = []
+        end: Message | None = None
         for parallel, group in groupby(calls, lambda call: _is_parallel(call, tools)):
             batch = list(group)
             if parallel and len(batch) > 1:
-                told += map(_told, batch, await self._run_together(batch, tools))
+                outcomes = await self._run_together(batch, tools)
+                told += map(_told, batch, outcomes)
             else:
+                outcomes = []
                 for call in batch:
-                    told.append(_told(call, await self._run_alone(call, tools)))
-        return told
+                    outcomes.append(await self._run_alone(call, tools))
+                    told.append(_told(call, outcomes[-1]))
+            for call, outcome in zip(batch, outcomes, strict=True):
+                if not isinstance(outcome, BaseException) and tools[call.name].ends:
+                    end = Message(as_text(outcome), cause_by=FINISH)
+        return told, end
 
     async def _run_alone(self, call: ToolCall, tools: dict[str, ToolAction]) -> Any:
         """What the call returned or raised."""

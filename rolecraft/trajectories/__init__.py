@@ -19,6 +19,7 @@ from rolecraft.trajectories.journal import Journal
 from rolecraft.trajectories.jsonl import load, read_events, save, trace_files
 from rolecraft.trajectories.observer import Directive, Observer, Remembers, Reviews
 from rolecraft.trajectories.recorder import Log, Recorder, Sink, Turn, header
+from rolecraft.trajectories.reported import append_signals, load_signals
 from rolecraft.trajectories.role_table import RoleRow, RoleTable, role_table
 from rolecraft.trajectories.states import StateMachine, state_diagram, state_machines
 from rolecraft.trajectories.timings import Stopwatch, Timing, load_timings
@@ -56,9 +57,11 @@ __all__ = [
     "Turn",
     "Usage",
     "append_findings",
+    "append_signals",
     "header",
     "load",
     "load_findings",
+    "load_signals",
     "load_timings",
     "read_events",
     "role_table",

@@ -7,13 +7,17 @@ import errno
 import os
 import sys
 import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rolecraft.errors import JournalError
+from rolecraft.trajectories.codec import parse_line
 
 if sys.platform != "win32":
     import fcntl
 
+Thing = TypeVar("Thing")
 
 _forks = 0
 """How many forks lie between the first process and this one: cheaper than to ask for its id."""
@@ -127,6 +131,49 @@ class AppendFile:
     def _error(self, what: str, error: OSError, then: str = "") -> JournalError:
         parts = [f"{what}: {error.strerror or error}.", then, _WAY_OUT.get(error.errno or 0, "")]
         return JournalError(self.path, " ".join(filter(None, parts)))
+
+
+def append_lines(path: Path, lines: bytes) -> None:
+    """Add whole lines to a file, which is made if need be; a line that was cut off goes first.
+
+    Waits while another process does the same. Raises `JournalError` if the disk refuses.
+    """
+    file = AppendFile(path, wait=True)
+    try:
+        if lines:
+            text = path.read_bytes()
+            whole = text.rfind(b"\n") + 1
+            if whole < len(text):  # a writer was killed within its last line
+                file.truncate(whole)
+            file.append(lines)
+    finally:
+        file.close()
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold something, with their numbers from 1; none if there is no such file."""
+    if path.exists():
+        for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+            if line.strip():
+                yield number, line
+
+
+def decoded_lines(
+    path: Path, decode: Callable[[dict[str, Any]], Thing], problems: list[str] | None
+) -> list[Thing]:
+    """What the lines of a file say, one JSON object each; none if there is no such file.
+
+    Lines that are none, or for which `decode` raises `ValueError`, are added to `problems`: file,
+    line number, reason.
+    """
+    found = []
+    for number, line in numbered_lines(path):
+        try:
+            found.append(decode(parse_line(line)))
+        except ValueError as error:
+            if problems is not None:
+                problems.append(f"{path}:{number}: {error}")
+    return found
 
 
 def lock(fd: int, *, wait: bool = False) -> None:

@@ -89,6 +89,15 @@ def encode_finding(finding: FailureFinding) -> bytes:
     return encode_line(_shallow(finding))
 
 
+def encode_signal(signal: Signal) -> bytes:
+    """One line of a file of signals that were reported later, newline included."""
+    record: dict[str, Any] = {"name": signal.name, "value": signal.value, "source": signal.source}
+    for key in ("unit", "time", "role", "step", "cost"):
+        if getattr(signal, key) not in ("", 0, None) or (key == "step" and signal.step == 0):
+            record[key] = getattr(signal, key)
+    return encode_line(record)
+
+
 def encode_line(record: dict[str, Any]) -> bytes:
     """A JSON object as one line, newline included. Never fails for a value that JSON lacks."""
     try:
@@ -141,6 +150,14 @@ def decode_finding(record: dict[str, Any]) -> FailureFinding:
     return finding
 
 
+def decode_signal(record: dict[str, Any]) -> Signal:
+    """A signal from a decoded line. Raises ValueError with the reason."""
+    if unknown := record.keys() - set(_names(Signal)):
+        raise ValueError(f"unknown keys {sorted(unknown)}")
+    signal: Signal = _checked(Signal, record)
+    return signal
+
+
 def decode_header(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Trajectory id and `about` from a journal's first line. Raises ValueError with the reason."""
     about = dict(record)
@@ -162,7 +179,7 @@ def check_version(version: object) -> None:
     if version > SCHEMA_VERSION:
         raise NewerVersion(
             f"it has schema version {version}; this Rolecraft reads up to {SCHEMA_VERSION}. "
-            f"Update it with: pip install -U rolecraft"
+            "Update it, in a clone of Rolecraft, with: git pull && pip install ."
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from rolecraft.trajectories.events import Usage
-from rolecraft.trajectories.in_words import UNKNOWN, money, printable, text_table
+from rolecraft.trajectories.in_words import UNKNOWN, bill, printable, text_table
 
 if TYPE_CHECKING:
     from rolecraft.trajectories.trajectory import Trajectory
@@ -49,9 +49,7 @@ class CostRow:
     @property
     def price(self) -> str:
         """The cost in words: `≥` where some of it is unknown, a dash where all of it is."""
-        if self.unpriced and not self.usd:
-            return UNKNOWN
-        return f"{'≥ ' if self.unpriced else ''}{money(self.usd or 0.0)}"
+        return bill(self.usd, self.unpriced)
 
     @property
     def cells(self) -> tuple[str, ...]:

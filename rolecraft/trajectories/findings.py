@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from rolecraft.trajectories.append_file import AppendFile
-from rolecraft.trajectories.codec import decode_finding, encode_finding, parse_line
+from rolecraft.trajectories.append_file import append_lines, decoded_lines
+from rolecraft.trajectories.codec import decode_finding, encode_finding
 from rolecraft.trajectories.events import FailureFinding
 
 FINDINGS_SUFFIX = ".findings.jsonl"
@@ -29,17 +29,7 @@ def append_findings(journal: Path | str, findings: Iterable[FailureFinding]) -> 
     Waits while another process does the same. Raises `JournalError` if the disk refuses.
     """
     path = findings_path(journal)
-    lines = b"".join(map(encode_finding, findings))
-    file = AppendFile(path, wait=True)
-    try:
-        if lines:
-            text = path.read_bytes()
-            whole = text.rfind(b"\n") + 1
-            if whole < len(text):  # a writer was killed within its last line
-                file.truncate(whole)
-            file.append(lines)
-    finally:
-        file.close()
+    append_lines(path, b"".join(map(encode_finding, findings)))
     return path
 
 
@@ -50,16 +40,4 @@ def load_findings(
 
     Lines that cannot be read are added to `problems`: file, line number, reason.
     """
-    path = findings_path(journal)
-    if not path.exists():
-        return []
-    found = []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            found.append(decode_finding(parse_line(line)))
-        except ValueError as error:
-            if problems is not None:
-                problems.append(f"{path}:{number}: {error}")
-    return found
+    return decoded_lines(findings_path(journal), decode_finding, problems)

@@ -15,6 +15,13 @@ def money(usd: float | None) -> str:
     return "$0" if usd == 0 else f"${usd:.2f}" if usd >= 1 else f"${usd:.6f}".rstrip("0")
 
 
+def bill(usd: float | None, unpriced: int) -> str:
+    """What calls cost, `unpriced` of them unknown: then `≥`, or a dash if nothing is known."""
+    if unpriced and not usd:
+        return UNKNOWN
+    return f"{'≥ ' if unpriced else ''}{money(usd or 0.0)}"
+
+
 def duration(seconds: float | None) -> str:
     """A time in the unit that suits it; a dash where it is unknown."""
     if seconds is None:

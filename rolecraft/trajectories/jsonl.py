@@ -12,16 +12,28 @@ from typing import BinaryIO
 
 from rolecraft.errors import JournalError, TraceError, UsageError
 from rolecraft.trajectories.append_file import lock, sync_folder
-from rolecraft.trajectories.codec import decode_header, encode_event, encode_line
+from rolecraft.trajectories.codec import decode_header, encode_event, encode_line, encode_signal
 from rolecraft.trajectories.events import Event
 from rolecraft.trajectories.findings import FINDINGS_SUFFIX
 from rolecraft.trajectories.reader import Reader
+from rolecraft.trajectories.reported import (
+    REWARDS_SUFFIX,
+    SIGNALS_SUFFIX,
+    load_signals,
+    signals_path,
+)
 from rolecraft.trajectories.timings import TIMINGS_SUFFIX, load_timings
 from rolecraft.trajectories.trajectory import Trajectory
+from rolecraft.trajectories.whole_file import write_whole
+
+BESIDE = (FINDINGS_SUFFIX, TIMINGS_SUFFIX, SIGNALS_SUFFIX, REWARDS_SUFFIX)
+"""Endings of files that are kept beside journals and are none."""
 
 
 def load(path: Path | str) -> Trajectory:
-    """Read one trajectory. Lines that cannot be read are listed in its `problems`.
+    """Read one trajectory, with the signals that were reported later and stand beside it.
+
+    Lines that cannot be read are listed in its `problems`.
 
     Raises `TraceError` if the file is missing, empty, of a newer version, or has not one good line.
     """
@@ -32,7 +44,9 @@ def load(path: Path | str) -> Trajectory:
         events.sort(key=lambda event: event.seq)
     name, about = decode_header(reader.header) if reader.header else (Path(path).stem, {})
     problems = [*reader.problems, *([reader.torn] if reader.torn else [])]
-    return Trajectory(name, about, events, problems, load_timings(path, problems=problems))
+    timings = load_timings(path, problems=problems)
+    reported = load_signals(path, problems=problems)
+    return Trajectory(name, about, events, problems, timings, reported)
 
 
 def read_events(path: Path | str, *, problems: list[str] | None = None) -> Iterator[Event]:
@@ -67,8 +81,9 @@ def save(trajectory: Trajectory, path: Path | str, *, fsync: bool = False) -> Pa
 
     A folder exists already or is written with a slash at its end: `save(run, "runs/")` makes
     `runs/<id>.jsonl`, then `runs/<id>-2.jsonl`. A file is replaced whole or not at all; nobody
-    ever sees half of it. Raises `JournalError` if the disk refuses or a running journal writes
-    that file, `UsageError` for events without increasing `seq`.
+    ever sees half of it. Signals that were reported later are written beside it. Raises
+    `JournalError` if the disk refuses or a running journal writes that file, `UsageError` for
+    events without increasing `seq`.
     """
     _check_order(trajectory)
     target = Path(path)
@@ -88,6 +103,9 @@ def save(trajectory: Trajectory, path: Path | str, *, fsync: bool = False) -> Pa
         else:
             _refuse_running_journal(target)
             os.replace(temporary, target)
+        if trajectory.reported:
+            lines = b"".join(map(encode_signal, trajectory.reported))
+            write_whole(signals_path(target), lines)
         if fsync:
             sync_folder(home)
     except OSError as error:
@@ -101,8 +119,8 @@ def save(trajectory: Trajectory, path: Path | str, *, fsync: bool = False) -> Pa
 def trace_files(path: Path | str, *, suffixes: Sequence[str] = (".jsonl",)) -> list[Path]:
     """The file itself, or the files with these endings in a folder and the folders in it.
 
-    In the order that a person would count them (`run-2` before `run-10`). Hidden files and
-    files of findings and timings are left out. Raises `TraceError` if there are none.
+    In the order that a person would count them (`run-2` before `run-10`). Hidden files and those
+    that are kept beside journals (`BESIDE`) are left out. Raises `TraceError` if there are none.
     """
     path = Path(path)
     if path.is_file():
@@ -113,7 +131,7 @@ def trace_files(path: Path | str, *, suffixes: Sequence[str] = (".jsonl",)) -> l
         file
         for file in path.rglob("*")
         if file.name.endswith(tuple(suffixes))
-        and not file.name.endswith((FINDINGS_SUFFIX, TIMINGS_SUFFIX))
+        and not file.name.endswith(BESIDE)
         and not any(part.startswith(".") for part in file.relative_to(path).parts)
         and file.is_file()
     ]

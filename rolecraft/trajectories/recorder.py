@@ -91,6 +91,11 @@ class Recorder:
         return self.next < len(self._known)
 
     @property
+    def coming(self) -> Event | None:
+        """The known event that comes next; None where there is none."""
+        return self._known[self.next] if self.following else None
+
+    @property
     def repeats(self) -> bool:
         """True while a replay or a fork says again what another run has said."""
         return self.following and not self._in_sinks

@@ -170,7 +170,8 @@ def _unfinished(tail: Sequence[Placed], *, stopped: bool = False) -> list[Placed
     failed: set[tuple[str, str]] = set()
     for placed in reversed(tail):
         event, role, path = placed
-        if event.kind in ("stop", "resume") or not role:
+        graded = event.kind in ("signal", "verify") and not path
+        if event.kind in ("stop", "resume") or graded or not role:
             continue
         if role not in over and _is_failure(event, path):
             around = path.rpartition(".")[0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rolecraft.messages import USER
 from rolecraft.trajectories._header import declared_actions
 from rolecraft.trajectories.events import Event
-from rolecraft.trajectories.in_words import UNKNOWN, duration, money, printable, text_table
+from rolecraft.trajectories.in_words import UNKNOWN, bill, duration, printable, text_table
 from rolecraft.trajectories.nesting import outermost
 from rolecraft.trajectories.timings import Timing
 
@@ -71,9 +71,7 @@ class RoleRow:
     @property
     def price(self) -> str:
         """The cost in words: `≥` where some of it is unknown, a dash where all of it is."""
-        if self.unpriced and not self.usd:
-            return UNKNOWN
-        return f"{'≥ ' if self.unpriced else ''}{money(self.usd or 0.0)}"
+        return bill(self.usd, self.unpriced)
 
 
 @dataclass(frozen=True, slots=True)

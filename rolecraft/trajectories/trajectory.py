@@ -28,6 +28,9 @@ class Trajectory:
     """Lines of its file that could not be read: file, line number and reason of each."""
     timings: dict[int, Timing] = field(default_factory=dict, repr=False, compare=False)
     """Wall times of events by `seq`, where a `Stopwatch` took them; no part of the record."""
+    reported: list[Signal] = field(default_factory=list)
+    """Signals that came after the run, from people mostly: kept beside the journal, which never
+    changes. See `rolecraft.trajectories.append_signals`."""
 
     @classmethod
     def load(cls, path: Path | str) -> Trajectory:
@@ -71,7 +74,8 @@ class Trajectory:
 
     def copy(self) -> Trajectory:
         """The events so far, which later ones are not added to."""
-        return Trajectory(self.id, self.about, list(self.events), list(self.problems), self.timings)
+        events, problems = list(self.events), list(self.problems)
+        return Trajectory(self.id, self.about, events, problems, self.timings, list(self.reported))
 
     def header(self) -> dict[str, Any]:
         return header(self.id, **self.about)
@@ -87,7 +91,8 @@ class Trajectory:
 
     @property
     def signals(self) -> list[Signal]:
-        return [signal_of(event) for event in self.of("signal")]
+        """What was measured, in order: first what the record has, then what was `reported`."""
+        return [*map(signal_of, self.of("signal")), *self.reported]
 
     @property
     def usage(self) -> Usage:

@@ -9,6 +9,7 @@ file.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,9 @@ def model_type(address: str) -> type[BaseModel]:
 
 def subclass_at(base: type, address: str) -> Any:
     """The subclass of `base` with this address, the latest defined if there are several."""
+    at_address = _at(address)
+    if at_address is not None and issubclass(at_address, base) and at_address is not base:
+        return at_address
     found = [kind for kind in _below(base) if type_address(kind) == address]
     if not found:
         raise NotRestorable(
@@ -141,6 +145,18 @@ def subclass_at(base: type, address: str) -> Any:
             f"old name will do."
         )
     return found[-1]
+
+
+def _at(address: str) -> type | None:
+    """The class that a module which is imported has under this address, without a search."""
+    parts = address.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        thing: Any = sys.modules.get(".".join(parts[:cut]))
+        if thing is not None:
+            for name in parts[cut:]:
+                thing = getattr(thing, name, None)
+            return thing if isinstance(thing, type) and type_address(thing) == address else None
+    return None
 
 
 def _below(base: type) -> list[type]:

@@ -48,8 +48,14 @@ def line_chart(
     y_label: str,
     y_range: tuple[float, float] = (0.0, 1.0),
     levels: Sequence[Level] = (),
+    whole: bool = False,
+    dashes: bool = False,
 ) -> Markup:
-    """Lines over x with axes, grid and legend. `title` is what a screen reader says."""
+    """Lines over x with axes, grid and legend. `title` is what a screen reader says.
+
+    `whole` marks x at whole numbers only. With `dashes` up to 16 lines differ in colour or dash,
+    and those that lie upon each other are all seen.
+    """
     points = [point for line in series for point in line.points if _finite(point)]
     if not points:
         return element("p", "Nothing to draw: there are no points.", class_="quiet")
@@ -72,20 +78,31 @@ def line_chart(
     drawn += [
         _label(across(x), _HEIGHT - _BOTTOM + 18, f"{x:g}", "middle")
         for x in ticks(x_low, x_high, about=8)
+        if not whole or x == round(x)
     ]
     drawn.append(_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, "axis"))
     drawn.append(_label((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, x_label, "middle"))
     for level in levels:
         drawn.append(_line(_LEFT, down(level.y), _WIDTH - _RIGHT, down(level.y), "level"))
         drawn.append(_label(_WIDTH - _RIGHT - 4, down(level.y), level.name, "end", shift="-0.4em"))
-    # Pale lines first, so that the ones that matter lie on top of them.
-    for index, line in sorted(enumerate(series), key=lambda pair: not pair[1].muted):
+    # Pale lines first, so that the ones that matter lie on top of them, and those with gaps last.
+    dash = [_dash(index) if dashes else None for index in range(len(series))]
+    for index, line in sorted(
+        enumerate(series), key=lambda pair: (not pair[1].muted, dash[pair[0]] or "")
+    ):
         path = " ".join(f"{across(x)},{down(y)}" for x, y in line.points if _finite((x, y)))
         weight = "muted" if line.muted else "strong"
-        drawn.append(element("polyline", points=path, class_=f"line c{index % 4} {weight}"))
+        drawn.append(
+            element(
+                "polyline",
+                points=path,
+                class_=f"line c{index % 4} {weight}",
+                stroke_dasharray=dash[index],
+            )
+        )
     figure = element("svg", *drawn, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", class_="chart")
     legend = join(
-        element("span", element("i", class_=f"key c{index % 4}"), line.name)
+        element("span", _key(index, dash[index], dashes=dashes), line.name)
         for index, line in enumerate(series)
     )
     return element(
@@ -132,6 +149,23 @@ def bar_pairs(
         element("table", element("thead", headings), element("tbody", *body)),
         class_="scroll",
     )
+
+
+_DASHES = (None, "9 7", "2 6", "14 5 2 5")
+
+
+def _dash(index: int) -> str | None:
+    """The dash of a line: with its colour, one of four in turn, it is no other's of 16."""
+    return _DASHES[(index + index // 4) % 4]
+
+
+def _key(index: int, dash: str | None, *, dashes: bool) -> Markup:
+    if not dashes:
+        return element("i", class_=f"key c{index % 4}")
+    line = element(
+        "line", x1=0, x2=30, y1=5, y2=5, class_=f"line strong c{index % 4}", stroke_dasharray=dash
+    )
+    return element("svg", line, width=30, height=10, aria_hidden="true")
 
 
 def _finite(point: tuple[float, float]) -> bool:

@@ -10,6 +10,7 @@ from rolecraft.failure_taxonomy.modes import MODES
 from rolecraft.failure_taxonomy.remedies import remedy_for
 from rolecraft.trajectories import FailureFinding, Trajectory, state_machines
 from rolecraft.trajectories.in_words import UNKNOWN, one_line
+from rolecraft.viewer.changes import changes, results
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
 from rolecraft.viewer.ending import ending
 from rolecraft.viewer.markup import Child, Markup, element, join, table
@@ -20,6 +21,7 @@ from rolecraft.viewer.reading import (
     ordered,
     task_of,
 )
+from rolecraft.viewer.result import failure_sentences, measured_sentences
 from rolecraft.viewer.sequence import anchor, sequence_diagram
 from rolecraft.viewer.states import state_figure
 
@@ -121,7 +123,7 @@ def trajectory_page(
     made_by: str = "",
     journal: Path | None = None,
 ) -> Markup:
-    """One run: what was asked, who took part, how it ended, what failed, and every event.
+    """One run: what was asked, who took part, what came of it, what failed, and every event.
 
     `journal` is the file that it is in: a run that is not over says how to go on with it.
     `findings` None means that nobody looked for failures, which the page then says.
@@ -147,10 +149,13 @@ def trajectory_page(
             element("h1", trajectory.id),
             _task(task) if task else None,
             _facts(facts),
-            *(element("p", sentence) for sentence in end.sentences),
+            *(element("p", why, class_="why") for why in failure_sentences(trajectory)),
+            *(element("p", said) for said in (*end.sentences, *measured_sentences(trajectory))),
             *_problems(trajectory),
             element("h2", "Who took part"),
             _roles(trajectory),
+            *changes(trajectory),
+            *results(trajectory),
             *_signals(trajectory),
             element("h2", "Failures"),
             element("p", judged) if judged else None,

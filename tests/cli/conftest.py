@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -115,8 +117,10 @@ answer = 42
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path, monkeypatch):
-    """Each test in a folder of its own, and with a clean `sys.path` and `sys.modules` after it."""
+    """Each test in a folder of its own, with an index of runs beside it, and with a clean
+    `sys.path` and `sys.modules` after it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROLECRAFT_RUNS", str(tmp_path.parent / f"{tmp_path.name}-index"))
     modules, path = set(sys.modules), list(sys.path)
     yield
     sys.path[:] = path
@@ -171,3 +175,69 @@ def process():
         return _result(done.returncode, done.stdout, done.stderr)
 
     return call
+
+
+class Provider(ThreadingHTTPServer):
+    """Speaks OpenAI's protocol on 127.0.0.1, and keeps what it was `asked`.
+
+    `answer` is given the provider and the body of a request, and returns a text, or a status and
+    the message of an error. What `down` means is for `answer` to say.
+    """
+
+    def __init__(self, answer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.asked: list[dict] = []
+        self.down = False
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.asked.append(body)
+        said = self.server.answer(self.server, body)
+        if isinstance(said, tuple):
+            status, message = said
+            self._send(status, {"error": {"message": message}})
+            return
+        message = {"role": "assistant", "content": said}
+        content = {
+            "id": "c",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
+        }
+        self._send(200, content)
+
+    def _send(self, status: int, body) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args) -> None:
+        pass
+
+
+@pytest.fixture
+def provider_that():
+    """`provider_that(answer)`: a `Provider` that is served until the test ends."""
+    served = []
+
+    def serve(answer) -> Provider:
+        server = Provider(answer)
+        served.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    yield serve
+    for server in served:
+        server.shutdown()
+        server.server_close()

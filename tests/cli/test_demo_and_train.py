@@ -63,7 +63,6 @@ def test_the_demo_goes_from_chance_to_nine_in_ten(process, tmp_path, seed):
     last = json.loads(result.out.splitlines()[-1])
     assert 0.1 < last["success_before"] < 0.3
     assert last["success_after"] >= 0.9
-    assert last["train_cpu_seconds"] <= 90
     assert last["failures_after"].get("task_spec", 0) < last["failures_before"]["task_spec"] / 4
     page = (tmp_path / last["report"]).read_text("utf-8")
     assert page.count("<h3>") == 3
@@ -108,6 +107,7 @@ def test_an_interrupted_training_leaves_what_it_learnt(tmp_path):
     assert running.returncode == ExitCode.INTERRUPTED
     assert b"Traceback" not in told
     assert b"is in `out`" in told
+    assert b"Stopping after this step; again to leave now." in told
     assert (tmp_path / "out" / "training.jsonl").read_bytes() == first + rest
     assert isinstance(TransformersModel.load(tmp_path / "out"), TransformersModel)
 

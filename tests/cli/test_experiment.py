@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -29,68 +27,21 @@ ROWS = [
 ]
 
 
-class Provider(ThreadingHTTPServer):
-    """Speaks OpenAI's protocol on 127.0.0.1. It knows a sum if it was told to verify, or if the
-    sum is 0; while `down` it has no answer to the last problem."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.calls = 0
-        self.down = True
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        system, problem = (message["content"] for message in body["messages"][:2])
-        number = int(re.search(r"What is (\d+) and", problem)[1])
-        self.server.calls += 1
-        if self.server.down and number == 3:
-            self._send(400, {"error": {"message": "no such problem"}})
-            return
-        right = "# Verification" in system or number == 0
-        answer = rf"\boxed{{{2 * number if right else -1}}}"
-        choice = {
-            "index": 0,
-            "finish_reason": "stop",
-            "message": {"role": "assistant", "content": answer},
-        }
-        usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
-        self._send(
-            200,
-            {
-                "id": "c",
-                "object": "chat.completion",
-                "created": 1,
-                "model": "m",
-                "choices": [choice],
-                "usage": usage,
-            },
-        )
-
-    def _send(self, status: int, body) -> None:
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *args) -> None:
-        pass
+def knows(provider, body):
+    """A sum if it was told to verify, or if the sum is 0; while down no answer to the last one."""
+    system, problem = (message["content"] for message in body["messages"][:2])
+    number = int(re.search(r"What is (\d+) and", problem)[1])
+    if provider.down and number == 3:
+        return 400, "no such problem"
+    right = "# Verification" in system or number == 0
+    return rf"\boxed{{{2 * number if right else -1}}}"
 
 
 @pytest.fixture
-def provider():
-    server = Provider()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
+def provider(provider_that):
+    served = provider_that(knows)
+    served.down = True
+    return served
 
 
 @pytest.fixture
@@ -120,7 +71,7 @@ def test_our_own_tasks_are_32_for_each_team(cli):
     [
         (["maths-chat"], "Say which model plays: `--model MODEL`", ExitCode.USAGE),
         (["maths-chat", "--variant", "toplogy"], "Did you mean 'topology'?", ExitCode.ERROR),
-        (["maths-chat", "--tasks", "none.jsonl"], "`none.jsonl` cannot be read", ExitCode.ERROR),
+        (["maths-chat", "--tasks", "none.jsonl"], "no data set `none.jsonl`", ExitCode.ERROR),
         (["chess"], "maths-chat", ExitCode.USAGE),
         (["maths-chat", "--model", "openai/m"], "OPENAI_API_KEY", ExitCode.ERROR),
     ],
@@ -145,11 +96,11 @@ def test_an_experiment_goes_on_and_its_failures_can_be_compared(process, rows, p
     assert "2 runs broke off, such as out/runs/baseline/gsm-plus-4/r1.jsonl" in first.err
     assert "no such problem" in first.err
     assert "Go on, with a higher limit where one was reached: rolecraft experiment" in first.out
-    before, provider.down = provider.calls, False
+    before, provider.down = len(provider.asked), False
 
     second = process(*command, "--annotate", "--json", env=env)
     assert second.code == ExitCode.OK, second.err
-    assert provider.calls - before == 2, "only the two runs that had broken off were played"
+    assert len(provider.asked) - before == 2, "only the two runs that had broken off were played"
     assert (
         "2 runs to play: at least 2 model calls; by the runs that are over about 2, 24 tokens"
         in second.err
@@ -163,7 +114,7 @@ def test_an_experiment_goes_on_and_its_failures_can_be_compared(process, rows, p
     assert third.code == ExitCode.OK
     assert "Every run is over already" in third.err
     assert "100.00 ± 0.00" in third.out
-    assert provider.calls - before == 2
+    assert len(provider.asked) - before == 2
 
 
 @pytest.fixture

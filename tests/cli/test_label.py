@@ -217,7 +217,7 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     result = cli("label", run, "--no-browser")
     assert result.code == ExitCode.ERROR
-    assert "pip install 'rolecraft[viewer]'" in result.err
+    assert "pip install '.[viewer]'" in result.err
 
 
 def test_an_export_says_which_decisions_have_no_evidence_and_are_left_out(cli, run, tmp_path):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import rolecraft
 from rolecraft.cli._exits import EXIT_CODES, CommandLineError, ExitCode, of_error
+from rolecraft.cli.main import app
 from rolecraft.errors import RolecraftError, TraceError, UsageError
 from rolecraft.trajectories import Event, Trajectory
 
-COMMANDS = ["demo", "new", "run", "annotate", "show", "train"]
+COMMANDS = sorted(get_command(app).list_commands(None))  # type: ignore[attr-defined,arg-type]
 
 
 def test_help_names_every_command_and_every_exit_code(cli):
@@ -24,6 +28,13 @@ def test_help_names_every_command_and_every_exit_code(cli):
     words = " ".join(result.out.split())
     for code, meaning in EXIT_CODES.items():
         assert f"{code.value} {meaning.split(':')[0]}" in words
+
+
+def test_the_page_of_commands_names_every_one():
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
+    page = page.partition("## How they end")[0]
+    named = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    assert sorted(named) == COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -214,6 +214,27 @@ def test_a_model_from_the_command_line_is_really_asked(cli, team_file, tmp_path)
     assert len(call.tokens.sampled) > 0
 
 
+# --- a server of one's own ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "name one"),
+        (["--model", "transformers:./m"], "`--model transformers:./m` is no model behind an API"),
+        (["--role-model", "Writer=human"], "`--role-model human` is no model behind an API"),
+        (["--model", "openai/a | openai/b"], "is no model behind an API"),
+        (["--model", "openai/a", "--base-url", "localhost:8000"], "write the whole address"),
+    ],
+)
+def test_an_address_without_a_model_that_can_be_there_is_told(cli, team_file, options, says):
+    address = ["--base-url", "http://127.0.0.1:1/v1"]
+    result = cli("run", "crew.py:team", "--task", "x", *address, *options)
+    assert result.code == ExitCode.USAGE
+    assert says in result.err
+    assert not (team_file.parent / "runs").exists()
+
+
 # --- scenarios -----------------------------------------------------------------------------------
 
 
@@ -243,10 +264,74 @@ def test_a_scenarios_task_is_chosen_by_id_or_prompt(cli, scenario_file):
     assert by_id == by_prompt
 
 
-def test_an_unknown_task_of_a_scenario_names_some(cli, scenario_file):
-    result = cli("run", "game.py:game", "--task", "asked z")
+def test_a_task_is_found_where_the_other_split_is_empty(cli, scenario_file, tmp_path):
+    with (tmp_path / "game.py").open("a") as file:
+        file.write(
+            "from rolecraft.errors import UsageError\n"
+            "class OnlyTraining:\n"
+            "    def sample(self, count, *, seed=0, split='train'):\n"
+            "        if split == 'test':\n"
+            "            raise UsageError('no task is held out')\n"
+            "        return relay.tasks.sample(min(count, 3), seed=seed, split=split)\n"
+            "small = replace(game, tasks=OnlyTraining())\n"
+        )
+    listed = cli("run", "game.py:small", "--task", "nothing")
+    assert listed.code == ExitCode.USAGE
+    wanted = listed.err.split("It has 3 tasks: `")[1].split("`")[0]
+    record = cli("run", "game.py:small", "--task", wanted, "--json").lines[0]
+    assert record["task"] == wanted
+    alone = cli("run", "game.py:small", "--json")
+    assert f"`{alone.lines[0]['task']}`, for training, is drawn" in alone.err
+
+
+def test_where_neither_split_has_a_task_the_sources_own_reason_is_told(
+    cli, scenario_file, tmp_path
+):
+    with (tmp_path / "game.py").open("a") as file:
+        file.write(
+            "from rolecraft.errors import UsageError\n"
+            "class Empty:\n"
+            "    def sample(self, count, *, seed=0, split='train'):\n"
+            "        raise UsageError(f'no task is for {split}')\n"
+            "none = replace(game, tasks=Empty())\n"
+        )
+    assert "no task is for test" in cli("run", "game.py:none").err
+
+
+def test_an_unknown_task_of_a_scenario_is_named_with_the_nearest_and_a_few_others(
+    cli, scenario_file
+):
+    drawn = cli("run", "game.py:game", "--json").lines[0]["task"]
+    result = cli("run", "game.py:game", "--task", drawn[:-1] + "?")
     assert result.code == ExitCode.USAGE
-    assert "relay-test-" in result.err
+    assert f"no task with the id or prompt '{drawn[:-1]}?'" in result.err
+    assert "Did you mean `relay-test-" in result.err
+    assert 3 <= result.err.count("`relay-") <= 10
+    unlike = cli("run", "game.py:game", "--task", "write me a poem about the sea")
+    assert "Did you mean" not in unlike.err
+    assert "`relay-" in unlike.err
+
+
+def test_the_run_of_a_scenario_leaves_its_times_as_that_of_a_team_does(cli, scenario_file):
+    journal = cli("run", "game.py:game", "--json").lines[0]["journal"]
+    trajectory = Trajectory.load(journal)
+    assert set(trajectory.timings) == {event.seq for event in trajectory.events}
+    assert len(trace_files("runs")) == 1
+
+
+def test_a_scenario_whose_environment_has_observers_keeps_them(cli, scenario_file, tmp_path):
+    with (tmp_path / "game.py").open("a") as file:
+        file.write(
+            "from functools import partial\n"
+            "class Counts:\n"
+            "    def on_event(self, event):\n"
+            "        with open('heard', 'a') as file:\n"
+            "            file.write(event.kind + ' ')\n"
+            "watched = replace(game, environment=partial(game.environment, observers=[Counts()]))\n"
+        )
+    result = cli("run", "game.py:watched", "--json")
+    heard = (tmp_path / "heard").read_text().split()
+    assert len(heard) == len(Trajectory.load(result.lines[0]["journal"]).timings)
 
 
 def test_the_same_seed_plays_the_same_run(cli, scenario_file, tmp_path):
@@ -259,6 +344,139 @@ def test_an_unknown_role_of_a_scenario_is_named(cli, scenario_file):
     result = cli("run", "game.py:game", "--role-model", "planer=openai/x")
     assert result.code == ExitCode.USAGE
     assert "Did you mean 'planner'" in result.err
+
+
+def test_a_reward_of_what_could_not_be_measured_says_why(cli, scenario_file, tmp_path):
+    with (tmp_path / "game.py").open("a") as file:
+        file.write(
+            "from rolecraft.environments.relay import RelayEnvironment\n"
+            "from rolecraft.trajectories import Event\n"
+            "class Broken(RelayEnvironment):\n"
+            "    async def grade(self):\n"
+            "        about = {'type': 'InfrastructureFailure'}\n"
+            "        self.record(Event('error', content='no sandbox', data=about))\n"
+            "        return []\n"
+            "broken = replace(game, environment=Broken)\n"
+        )
+    result = cli("run", "game.py:broken")
+    assert result.code == ExitCode.ERROR
+    assert "There is no reward, for it was not measured. Error: Infra" in result.err
+    assert "no sandbox" in result.err
+    assert "rolecraft show runs/game-broken.jsonl" in result.err
+
+
+# --- environments that bring a task ------------------------------------------------------------
+
+PLACE = """
+from pathlib import Path
+
+from rolecraft import Action, Limits, Role, ScriptedModel
+from rolecraft.environments import Task, TaskEnvironment
+from rolecraft.trajectories import Signal
+
+
+class Open(Action):
+    async def run(self, history):
+        return await self.ask("Which key?")
+
+
+class Locksmith(Role):
+    actions = [Open]
+
+
+class Door(TaskEnvironment):
+    opened = None
+
+    async def setup(self):
+        self.opened = open("door", "w")
+
+    async def grade(self):
+        return [Signal("door.open", float("red" in self.last_message.content))]
+
+    async def aclose(self):
+        self.opened.close()
+        await super().aclose()
+
+
+class Stuck(Door):
+    async def setup(self):
+        await super().setup()
+        if Path("frost").exists():
+            raise OSError("the door is stuck")
+
+
+def door(kind=Door, **options):
+    task = Task("door-1", "Open the door", seed=3)
+    model = ScriptedModel(["the red one"])
+    return kind(task, [Locksmith()], model=model, about={"outcome": OUTCOME}, **options)
+
+
+OUTCOME = {"signal": "door.open", "at_least": 1}
+ready = door()
+
+
+def stuck():
+    return door(Stuck)
+
+
+def shut():
+    return door(limits=Limits(calls=0))
+"""
+
+
+@pytest.fixture
+def place_file(tmp_path):
+    (tmp_path / "place.py").write_text(PLACE)
+
+
+@pytest.mark.parametrize("name", ["door", "ready"])
+def test_an_environment_with_a_task_is_set_up_played_graded_and_closed(cli, place_file, name):
+    result = cli("run", f"place.py:{name}", "--json")
+    assert result.code == ExitCode.OK, result.err
+    (record,) = result.lines
+    assert (record["task"], record["stop"], record["message"]) == ("door-1", "idle", "the red one")
+    assert record["signals"] == {"door.open": 1.0, "turns": 1.0}
+    assert "reward" not in record
+    assert name == "door" or sys.modules["place"].ready.opened.closed
+    trajectory = Trajectory.load(record["journal"])
+    assert [signal.name for signal in trajectory.signals] == ["door.open", "turns"]
+    assert set(trajectory.timings) == {event.seq for event in trajectory.events}
+    shown = cli("show", record["journal"]).out
+    assert "Task done: door.open = 1\nMeasured: door.open = 1, turns = 1\n" in shown
+
+
+def test_an_environment_has_its_own_task_and_takes_no_other(cli, place_file):
+    assert cli("run", "place.py:door", "--task", "door-1").code == ExitCode.OK
+    result = cli("run", "place.py:door", "--task", "Sing")
+    assert result.code == ExitCode.USAGE
+    assert "a task of its own, `door-1`" in result.err
+
+
+def test_an_environment_that_cannot_be_set_up_says_so_and_is_gone_on_with(
+    cli, place_file, tmp_path
+):
+    (tmp_path / "frost").touch()
+    failed = cli("run", "place.py:stuck", "--json")
+    assert failed.code == ExitCode.ERROR
+    assert "OSError: the door is stuck" in failed.err
+    assert "Error: OSError: the door is stuck" in cli("show", "runs/place-stuck.jsonl").out
+    (tmp_path / "frost").unlink()
+    again = cli("run", "place.py:stuck", "--resume", "runs/place-stuck.jsonl", "--json")
+    assert again.code == ExitCode.OK, again.err
+    assert again.lines[0]["signals"]["door.open"] == 1.0
+    for option in (["--approve", "key"], ["--rounds", "2"]):
+        more = cli("run", "place.py:stuck", "--resume", "runs/place-stuck.jsonl", *option)
+        assert more.code == ExitCode.USAGE
+        assert option[0] in more.err
+
+
+def test_a_limit_of_an_environment_is_graded_and_named(cli, place_file):
+    result = cli("run", "place.py:shut")
+    assert result.code == ExitCode.INCOMPLETE
+    assert "Limit reached: " in result.out
+    shown = cli("show", "runs/place-shut.jsonl").out
+    assert "Limit reached: " in shown
+    assert "Task not done: door.open = 0, wanted at least 1\n" in shown
 
 
 WAITING = """

@@ -224,3 +224,11 @@ def test_reports_and_comparisons_take_the_name_of_a_format(cli, runs, tmp_path):
         unknown = cli(command, *paths, "--format", "dask")
         assert "Format 'dask' is not known" in unknown.err
     assert cli("report", runs, "--mapping", map_file, "--format", "desk").code == ExitCode.OK
+
+
+def test_a_run_that_failed_says_its_error_in_its_first_lines(cli, team_file):
+    cli("run", "crew.py:broken", "--task", "x")
+    shown = cli("show", "runs/crew-broken.jsonl")
+    told = "Error in Broken of Clumsy: ValueError: the disk is on fire"
+    assert told in shown.out.splitlines()[:5]
+    assert cli("show", "runs/crew-broken.jsonl", "--json").lines[0]["failed"] == [told]

@@ -166,7 +166,9 @@ async def test_a_memory_of_a_newer_version_is_refused_with_a_way_out(
         await memory.add([ANN])
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(LongTermMemoryError, match=rf"version {version}.*pip install -U rolecraft"):
+    with pytest.raises(
+        LongTermMemoryError, match=rf"version {version}.*git pull && pip install \."
+    ):
         await SqliteMemory(path).search("harvest")
 
 

@@ -336,7 +336,7 @@ def test_from_a_disk_that_may_only_be_read_everything_is_read(
 NEWER = b'{"schema_version":%d,"trajectory":"x"}\n{"seq":0,"kind":"dream"}\n{"seq"' % (
     SCHEMA_VERSION + 1
 )
-WAY_OUT = rf"version {SCHEMA_VERSION + 1}; .*up to {SCHEMA_VERSION}\. .*pip install -U rolecraft"
+WAY_OUT = rf"version {SCHEMA_VERSION + 1}; .*up to {SCHEMA_VERSION}\. .*git pull && pip install \."
 
 
 def test_a_journal_of_a_newer_version_is_refused_by_all_that_reads_or_writes_it(

@@ -106,7 +106,7 @@ def test_a_password_is_not_shown(postgres: Any) -> None:
 
 def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'rolecraft\[postgres\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[postgres\]'"):
         Store("postgresql://host/x")
 
 

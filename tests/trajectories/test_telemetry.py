@@ -306,5 +306,5 @@ async def test_providers_have_the_conventions_names(exporter, provider, model, p
 
 def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with pytest.raises(MissingExtra, match=r"rolecraft\[otel\]"):
+    with pytest.raises(MissingExtra, match=r"'\.\[otel\]'"):
         Telemetry()

@@ -98,3 +98,16 @@ def test_bars_are_as_long_as_their_values_on_one_scale(read_html):
 def test_bars_of_nothing_but_zeros_are_empty():
     html = bar_pairs([("a", 0, 0)], names=("before", "after"), head="mode")
     assert re.findall(r'<rect width="([\d.]+)%"', html) == ["0.00", "0.00"]
+
+
+def test_whole_numbers_on_the_axis_and_equal_lines_that_are_both_seen(read_html):
+    """Lines that are told apart have no colour and dash together; what has gaps lies on top."""
+    lines = [Series(f"line {at}", [(1, 0.5), (2, 0.5)]) for at in range(9)]
+    html = line_chart(lines, title="t", x_label="k", y_label="y", whole=True, dashes=True)
+    document = read_html(html)
+    assert "1.2" not in document.texts
+    assert {"1", "2"} <= set(document.texts)
+    drawn = re.findall(r'<polyline points="[^"]*" class="line (c\d) strong"([^>]*)>', html)
+    assert len(set(drawn)) == len(drawn) == 9
+    with_gaps = ["dasharray" in more for _, more in drawn]
+    assert with_gaps == sorted(with_gaps)

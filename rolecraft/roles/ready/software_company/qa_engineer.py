@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from rolecraft.actions import Action, UserRequirement
@@ -20,7 +21,7 @@ from rolecraft.roles.ready.software_company.engineer import SummarizeCode, Write
 from rolecraft.roles.ready.software_company.planning import WriteDesign, WritePRD
 from rolecraft.roles.ready.software_company.reading import shown
 from rolecraft.roles.ready.source_files import SourceFile, code_in, files_of
-from rolecraft.sandboxes import Bubblewrap, Execution, Sandbox, SandboxLimits
+from rolecraft.sandboxes import Execution, Sandbox, SandboxLimits, default_provider
 
 TEST_FILE = "test_program.py"
 COMMAND = ("python3", "-m", "unittest", "--verbose", TEST_FILE.removesuffix(".py"))
@@ -56,7 +57,10 @@ class RunTests(Action):
     async def run(self, history: History) -> Message:
         qa: QaEngineer = self.role
         files = files_of(history)
-        sandbox, limits = qa.sandbox or Bubblewrap(), SandboxLimits(seconds=qa.test_seconds)
+        sandbox = qa.sandbox
+        if sandbox is None:
+            sandbox = await asyncio.to_thread(default_provider)
+        limits = SandboxLimits(seconds=qa.test_seconds)
         execution = await sandbox.run(COMMAND, files=files, limits=limits)
         report = read_report(execution)
         self.record_tool_call("run_tests", {"files": sorted(files)}, report.output, ok=report.ok)
@@ -87,7 +91,7 @@ class QaEngineer(Employee):
     What is wrong with the tests is always mended here. With `mends_code` the rest is too, as in a
     company where work goes one way only; without it, the report goes back to whoever answers for
     it. After `max_repairs` mendings in one go the report stands as it is. Tests run in `sandbox`,
-    bubblewrap unless set.
+    that of `default_provider()` unless set.
     """
 
     profile = "QA engineer"

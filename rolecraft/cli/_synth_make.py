@@ -1,0 +1,43 @@
+"""`rolecraft synth make`: all the steps from a project to its tasks, one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rolecraft.cli._options import Debug, Json, Out, Seed
+from rolecraft.cli._synth_describe import describe
+from rolecraft.cli._synth_gather import gather
+from rolecraft.cli._synth_plan import Environment, plan
+from rolecraft.cli._synth_plant import plant
+from rolecraft.cli._synth_validate import Workers, validate
+
+
+def make(
+    source: Annotated[
+        Path, typer.Argument(metavar="PATH", help="The project: its folder or source archive.")
+    ],
+    out: Out,
+    most: Annotated[
+        int,
+        typer.Option(
+            "--most", min=1, metavar="N", help="So many candidates; some three of four are tasks."
+        ),
+    ] = 400,
+    environment: Environment = None,
+    workers: Workers = None,
+    seed: Seed = 0,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """From a project to tasks in one go: plan, plant, validate, describe, gather.
+
+    Each has its default options. Called again, it goes on where it was.
+    """
+    plan(source, out, environment=environment, json=json, debug=debug)
+    plant(out, most=most, seed=seed, json=json, debug=debug)
+    validate(out, workers=workers, json=json, debug=debug)
+    describe(out, json=json, debug=debug)
+    gather(out, json=json, debug=debug)

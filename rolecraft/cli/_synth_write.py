@@ -1,0 +1,233 @@
+"""`rolecraft synth write` and `combine`: bugs that models or patches write, and several as one."""
+
+from __future__ import annotations
+
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rolecraft.cli._exits import CommandLineError, ExitCode
+from rolecraft.cli._options import BaseUrl, Debug, Json, Seed
+from rolecraft.cli._output import Output
+from rolecraft.cli._synth_describe import AtOnce, Folder, WriterUsd, asked_model, cost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rolecraft.cli._models import Models
+    from rolecraft.synthesis.written.asked import Asked
+    from rolecraft.synthesis.written.by_model import WrittenBugs
+    from rolecraft.synthesis.written.given import GivenBugs
+
+_SHOWN = 5
+
+
+class How(StrEnum):
+    """What `--how` may say."""
+
+    MODIFY = "modify"
+    REWRITE = "rewrite"
+
+
+class PatchIs(StrEnum):
+    """What `--polarity` may say."""
+
+    FIX = "fix"
+    BUG = "bug"
+
+
+class Within(StrEnum):
+    """What `--within` may say."""
+
+    FILE = "file"
+    MODULE = "module"
+
+
+def write(
+    folder: Folder,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Who writes the bugs.")
+    ] = None,
+    base_url: BaseUrl = None,
+    how: Annotated[
+        How,
+        typer.Option(
+            "--how",
+            help="Change a function so that it has a bug, or write one anew without seeing it.",
+        ),
+    ] = How.MODIFY,
+    most: Annotated[
+        int, typer.Option("--most", min=1, metavar="N", help="Ask so often altogether.")
+    ] = 50,
+    usd: WriterUsd = None,
+    concurrency: AtOnce = 8,
+    patches: Annotated[
+        Path | None,
+        typer.Option(
+            "--patches",
+            metavar="DIR",
+            help="Instead of a model: the .patch and .diff files of a folder.",
+        ),
+    ] = None,
+    polarity: Annotated[
+        PatchIs,
+        typer.Option("--polarity", help="What they do: mend (they are taken back), or plant."),
+    ] = PatchIs.FIX,
+    seed: Seed = 0,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Add bugs that a model writes, or that patches tell of, to the candidates."""
+    import asyncio
+
+    if (model is None) == (patches is None):
+        raise CommandLineError(
+            "Who writes the bugs? Give `--model MODEL`, or `--patches DIR`, and not both."
+        )
+    with Output(json=json, makes=True) as output:
+        if patches is not None:
+            _say_given(asyncio.run(_patches(folder, patches, polarity, output)), output)
+        else:
+            models = asked_model(model, base_url)
+            assert models is not None
+            asking = _model(folder, models, how, most, usd, seed, concurrency, output)
+            found = asyncio.run(asking)
+            _say_written(found, output)
+            if found.stopped or found.failed:
+                raise typer.Exit(ExitCode.INCOMPLETE)
+        output.note(f"Next: rolecraft synth validate {shlex.quote(str(folder))}")
+
+
+def combine(
+    folder: Folder,
+    within: Annotated[
+        Within, typer.Option("--within", help="Bugs of one file, or of the files of a folder.")
+    ] = Within.FILE,
+    size: Annotated[
+        int, typer.Option("--size", min=2, metavar="N", help="So many bugs in each.")
+    ] = 2,
+    most: Annotated[
+        int, typer.Option("--most", min=1, metavar="N", help="So many combinations altogether.")
+    ] = 100,
+    seed: Seed = 0,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Add candidates that have several valid bugs at once."""
+    from rolecraft.synthesis.folder import SynthesisFolder
+    from rolecraft.synthesis.planning.summary import counted
+    from rolecraft.synthesis.written.combining import combine as combined
+
+    with Output(json=json, makes=True) as output:
+        with output.counter("combinations") as count:
+            found = combined(
+                SynthesisFolder(folder),
+                within=within.value,
+                size=size,
+                most=most,
+                seed=seed,
+                on_candidate=lambda candidate: count(),
+            )
+        output.result({"candidates": found.made, "before": found.before})
+        output.say(f"{counted(found.made, 'candidate', 'candidates')}{_before(found.before)}.")
+        output.note(f"Next: rolecraft synth validate {shlex.quote(str(folder))}")
+
+
+async def _patches(folder: Path, patches: Path, polarity: PatchIs, output: Output) -> GivenBugs:
+    from rolecraft.synthesis.folder import SynthesisFolder
+    from rolecraft.synthesis.written.given import read_patches, take_patches
+
+    return await take_patches(
+        SynthesisFolder(folder),
+        read_patches(patches),
+        polarity=polarity.value,
+        on_asked=_tell(output),
+    )
+
+
+async def _model(
+    folder: Path,
+    models: Models,
+    how: How,
+    most: int,
+    usd: float | None,
+    seed: int,
+    concurrency: int,
+    output: Output,
+) -> WrittenBugs:
+    from rolecraft.synthesis.folder import SynthesisFolder
+    from rolecraft.synthesis.written.by_model import write_bugs
+
+    assert models.everyone is not None
+    try:
+        with output.bar("bugs", most) as step:
+            tell = _tell(output)
+
+            def told(asked: Asked) -> None:
+                tell(asked)
+                step(cost(asked.usd))
+
+            return await write_bugs(
+                SynthesisFolder(folder),
+                models.everyone,
+                how=how.value,
+                most=most,
+                usd=usd,
+                seed=seed,
+                at_once=concurrency,
+                on_asked=told,
+            )
+    finally:
+        await models.aclose()
+
+
+def _tell(output: Output) -> Callable[[Asked], None]:
+    def told(asked: Asked) -> None:
+        made = asked.candidate
+        output.result(
+            {
+                "item": asked.item,
+                "candidate": made.id if made is not None else None,
+                "entity": made.entity if made is not None else None,
+                "why": asked.why,
+                "usd": asked.usd,
+            }
+        )
+        if made is not None:
+            spent = f", {cost(asked.usd)}" if made.modifier in ("modify", "rewrite") else ""
+            output.say(f"{made.id} in {made.entity}{spent}")
+
+    return told
+
+
+def _before(count: int) -> str:
+    return f", {count} from before" if count else ""
+
+
+def _say_given(found: GivenBugs, output: Output) -> None:
+    from rolecraft.synthesis.planning.summary import counted
+
+    output.say(f"{counted(found.made, 'candidate', 'candidates')}{_before(found.before)}.")
+    for name, why in found.refused.items():
+        output.warn(f"{name}: {why}")
+
+
+def _say_written(found: WrittenBugs, output: Output) -> None:
+    from rolecraft.synthesis.planning.summary import counted
+
+    made = counted(found.made, "candidate", "candidates")
+    before = counted(found.before, "question", "questions")
+    output.say(f"{made}; {before} had been asked before.")
+    for why, count in found.nothing.most_common(_SHOWN):
+        output.say(f"{count} answers gave none: {why}.")
+    each = found.usd / found.made if found.usd is not None and found.made else None
+    output.say(f"Cost: {cost(found.usd)} in all, {cost(each)} a candidate.")
+    for item, why in list(found.failed.items())[:_SHOWN]:
+        output.warn(f"{item}: {why}")
+    if len(found.failed) > _SHOWN:
+        output.warn(f"… and {len(found.failed) - _SHOWN} more without an answer.")
+    if found.stopped:
+        output.warn(f"{found.stopped} The rest is left: call it again with more.")
