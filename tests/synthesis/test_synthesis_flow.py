@@ -182,7 +182,8 @@ def test_a_python_package_becomes_tasks_that_run(
     assert json.loads(rolecraft(*solved))["pass_rate"] == 1.0
     nothing = ("synth", "difficulty", "out", "--solver", "nothing", "-n", "1", "--json")
     assert json.loads(rolecraft(*nothing))["pass_rate"] == 0.0
-    rolecraft("synth", "select", "out", "--pass-rate", "0.5", "-o", "half.jsonl")
+    said = rolecraft("synth", "select", "out", "--pass-rate", "1", "-o", "solved.jsonl", "--json")
+    assert json.loads(said)["tasks"] == 2, "what the built-in solvers do is no difficulty"
     rolecraft("synth", "stats", "out", "--plot", "stats.svg")
     assert (tmp_path / "stats.svg").exists()
 
