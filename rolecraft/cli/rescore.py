@@ -158,12 +158,13 @@ def _signals(given: list[str], by: str, role: str, step: int | None) -> list[Sig
 def _journals(paths: list[Path]) -> list[Path]:
     from rolecraft.trajectories import trace_files
 
-    return [
-        file
+    found = {
+        file.resolve(): file  # a journal that is named twice is one run
         for path in paths
         for file in trace_files(path)
         if path.is_file() or _is_journal(file)  # a folder of rollouts has its results, too
-    ]
+    }
+    return [*found.values()]
 
 
 def _is_journal(file: Path) -> bool:
@@ -195,7 +196,7 @@ class _Rescoring:
         self.rows: list[_Row] = []
         self.failed = 0
         self.unsafe = False
-        self._examined: list[SafetyReport] = []
+        self._examined: list[tuple[str, SafetyReport]] = []
         self._new, self._old, self._name = new, old, name
         self._said, self._write, self._output = said, write, output
         self._recorded = RecordedRewards()
@@ -227,7 +228,7 @@ class _Rescoring:
         if breakdown is None:
             return
         self.rows.append(_Row(journal, before, breakdown))
-        report = await self._examine(run, findings, fixed) if examined else None
+        report = await self._examine(journal, run, findings, fixed) if examined else None
         self._record(journal, before, breakdown, report)
 
     async def _ask(self, journal: Path, run: Trajectory) -> None:
@@ -273,7 +274,7 @@ class _Rescoring:
             return None
 
     async def _examine(
-        self, run: Trajectory, findings: list[FailureFinding], fixed: list[str]
+        self, journal: Path, run: Trajectory, findings: list[FailureFinding], fixed: list[str]
     ) -> SafetyReport:
         from rolecraft.rewards import Opinion, examine
         from rolecraft.rewards.safety import examine_asking
@@ -288,7 +289,7 @@ class _Rescoring:
                 examine, self._new, run, findings=findings, fixed=fixed
             )
         self.unsafe |= not report.safe
-        self._examined.append(report)
+        self._examined.append((_short(journal), report))
         self._output.say(f"{run.id}: {report}", style="" if report.safe else "red")
         return report
 
@@ -323,11 +324,7 @@ class _Rescoring:
 
     def tell(self) -> None:
         """The table, and what each share gave in the mean."""
-        if self._examined:
-            from rolecraft.rewards import SafetyReport
-
-            tried = [each for report in self._examined for each in report.tried]
-            tell_safety(SafetyReport(tried), self._output)
+        tell_safety(self._examined, self._output)
         if not self.rows:
             return
         head = ["Run", "Paid by", "Old", "New"]
