@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib.util
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from loguru import logger
@@ -81,6 +85,81 @@ def needs_program() -> NeedsProgram:
         return found
 
     return needed
+
+
+@pytest.fixture(scope="session")
+def bare_environment() -> Iterator[Path]:
+    """A folder of packages with pytest and nothing else, so that it starts fast."""
+    # Sandboxes have a `/tmp` of their own.
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rolecraft-test-") as place:
+        folder = Path(place)
+        folder.chmod(0o755)
+        for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
+            found = importlib.util.find_spec(name)
+            assert found is not None
+            assert found.origin is not None
+            shutil.copytree(Path(found.origin).parent, folder / name)
+        (folder / "py.py").write_text("import _pytest._py.path as path\n")
+        yield folder
+
+
+Size = TypeVar("Size")
+
+
+class Growth(Protocol):
+    def __call__(
+        self,
+        work: Callable[[Size], Callable[[], object]],
+        small: Size,
+        large: Size,
+        *,
+        at_most: float,
+        clock: Callable[[], float] = ...,
+    ) -> None: ...
+
+
+@pytest.fixture
+def growth() -> Growth:
+    """`growth(work, 500, 5_000, at_most=20)`: ten times as much takes at most 20 times as long.
+
+    `work(size)` makes what is needed and returns what is measured: seconds of processor time, by
+    `clock`, with no collection of garbage in them. Whatever else the machine does makes some tries
+    slow and none too fast, so the least of three counts for either size, and of up to 18 where that
+    is above `at_most`. Choose sizes of which the small one takes some 5 ms; less than one
+    millisecond counts as one.
+    """
+
+    def check(
+        work: Callable[[Size], Callable[[], object]],
+        small: Size,
+        large: Size,
+        *,
+        at_most: float,
+        clock: Callable[[], float] = time.process_time,
+    ) -> None:
+        def seconds(size: Size) -> float:
+            measured = work(size)
+            gc.disable()
+            try:
+                began = clock()
+                measured()
+                return clock() - began
+            finally:
+                gc.enable()
+
+        few = many = float("inf")
+        for tried in range(18):
+            if tried % 3 == 0:
+                gc.collect()
+            few, many = min(few, seconds(small)), min(many, seconds(large))
+            if tried >= 2 and many <= at_most * max(few, 0.001):
+                return
+        pytest.fail(
+            f"Of size {small!r} it took {few:.4f} s of processor time, of size {large!r} {many:.4f}"
+            f" s: {many / max(few, 0.001):.1f} times as long, and at most {at_most:g} is right."
+        )
+
+    return check
 
 
 @pytest.fixture
