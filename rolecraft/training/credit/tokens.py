@@ -14,7 +14,7 @@ from rolecraft.errors import UsageError
 from rolecraft.training.algorithms.returns import charged, gae, token_returns
 from rolecraft.training.algorithms.settings import Algorithm
 from rolecraft.training.algorithms.terms import Kl
-from rolecraft.training.credit.attempts import Attempt, cut_off
+from rolecraft.training.credit.attempts import Attempt, Place, cut_off
 from rolecraft.training.credit.critics import (
     RoleCritic,
     TeamCritic,
@@ -44,7 +44,8 @@ def credit_tokens(
         fill_values(attempts, critic)
     lines = by_episode(attempts) if credit.timeline == "team" else [[each] for each in attempts]
     for line in lines:
-        actions, rewards = _line(line)
+        turns = in_order(line)
+        actions, rewards = _line(line, turns)
         mask = [True] * len(actions)
         if algorithm.critic is None:
             advantages = token_returns(rewards, mask, gamma=algorithm.gamma)
@@ -52,7 +53,7 @@ def credit_tokens(
         else:
             values = [action.sequence.values[action.at] for action in actions]
             gamma, lam = algorithm.critic.gamma, algorithm.critic.lam
-            after = actions[-1].sequence.after if actions else 0.0
+            after = turns[-1][2].sequence.after  # where it was cut off, chosen there or not
             advantages, returns = gae(rewards, values, mask, gamma=gamma, lam=lam, bootstrap=after)
             for attempt in line:
                 for sequence in attempt.sequences:
@@ -63,8 +64,10 @@ def credit_tokens(
                 sequence.returns[at] = returns[number]
 
 
-def _line(team: Sequence[Attempt]) -> tuple[list[_Action], list[float]]:
-    """The actions of these attempts in order, and what each earned.
+def _line(
+    team: Sequence[Attempt], turns: Sequence[tuple[Attempt, int, Place]]
+) -> tuple[list[_Action], list[float]]:
+    """The actions of these attempts' turns in order, and what each earned.
 
     What a turn earned that has no action counts for the last action before it, or else the first
     of all: all that was earned is somewhere, unless there is no action at all.
@@ -72,7 +75,7 @@ def _line(team: Sequence[Attempt]) -> tuple[list[_Action], list[float]]:
     actions: list[_Action] = []
     rewards: list[float] = []
     early = 0.0
-    for attempt, number, place in in_order(team):
+    for attempt, number, place in turns:
         mine = place.actions
         actions += [_Action(place.sequence, at) for at in mine]
         rewards += attempt.kl[number] if attempt.kl else [0.0] * len(mine)

@@ -143,6 +143,29 @@ def test_an_episode_that_a_limit_cut_off_can_be_worth_what_the_critic_expects_at
     assert actions(a, a.returns) == pytest.approx([0.25 + 0.9 * after])
 
 
+def test_an_episode_is_cut_off_at_its_last_turn_also_where_nothing_was_chosen_there(
+    by_hand: Any,
+) -> None:
+    """The turn had a session of its own, and the value of its end was lost once."""
+    episode = by_hand("ab", 0.25, tokens=1, stop="rounds")
+    for event in episode.trajectory.events:
+        event.role = "a" if event.role == "b" else event.role
+    forced = episode.trajectory.events[2].tokens
+    assert isinstance(forced, TokenSpan)
+    forced.support = [[7]]
+    how = Algorithm(advantage="gae", group=1, critic=Critic(gamma=0.9, lam=0.8, bootstrap=True))
+
+    def hopeful(sequences: Sequence[TrainingSequence]) -> None:
+        assert [sequence.cut_off for sequence in sequences] == [False, True]
+        for sequence in sequences:
+            sequence.values = [0.5 * action for action in sequence.action_mask]
+            sequence.after = 0.8 * sequence.cut_off
+
+    chosen, last = assign([episode], how, critic=hopeful).sequences
+    assert actions(chosen, chosen.advantages) == pytest.approx([0.25 + 0.9 * 0.8 - 0.5])
+    assert not any(last.advantages)
+
+
 def test_turns_without_any_choice_lose_no_reward(by_hand: Any) -> None:
     """The last turn was sampled at temperature 0: its reward counts for the action before it."""
     episode = by_hand("aa", 1.0)
