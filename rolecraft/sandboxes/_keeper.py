@@ -35,6 +35,8 @@ from rolecraft.sandboxes._overlay import Layer, Layers, overlays_work
 FOLDER = "/sys"
 """Where the layers are: the one folder that is always there and in which nobody has work."""
 NOBODY = 65534
+LONGEST_WAIT = 86_400.0
+"""Seconds. The kernel waits for 24 days at most, and takes no number that says more."""
 
 Request = dict[str, Any]
 
@@ -116,7 +118,9 @@ class Keeper:
 
     def _wait(self) -> float | None:
         times = [at for at in (self.memory.next, *(at for at, _ in self.deadlines[:1])) if at]
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        if not times:
+            return None
+        return min(LONGEST_WAIT, max(0.0, min(times) - time.monotonic()))
 
     def _enforce(self) -> None:
         """End what has run out of time or memory."""

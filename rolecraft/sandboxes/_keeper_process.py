@@ -177,6 +177,9 @@ def run_program(
         for kind, highest in command.limits:
             soft = highest
             hard = highest + 1 if kind == resource.RLIMIT_CPU else highest  # SIGXCPU, then SIGKILL
+            most = resource.getrlimit(kind)[1]
+            if most != resource.RLIM_INFINITY:
+                soft, hard = min(soft, most), min(hard, most)
             resource.setrlimit(kind, (soft, hard))
         os.umask(0o022)
         calls.drop_rights()

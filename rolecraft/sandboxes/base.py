@@ -16,11 +16,18 @@ from typing import Literal, Protocol
 from rolecraft.errors import UsageError
 
 MIB = 2**20
+MOST_SECONDS = 10**9
+MOST = 2**60
+"""Limits of time, and all others: what is more, some kernel or other counts wrongly. Thirty years,
+and a thousand petabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """What one command may use. Every limit is positive; there is no "unlimited"."""
+    """What one command may use. Every limit is positive; there is no "unlimited".
+
+    Where the machine allows less, that holds. Raises `UsageError` for a limit that cannot be held.
+    """
 
     seconds: float = 10.0
     """Wall time; then everything is killed."""
@@ -41,16 +48,18 @@ class SandboxLimits:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
+            limit = value = getattr(self, each.name)
             whole = each.name != "seconds"
             if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
                 raise UsageError(
                     f"`SandboxLimits({each.name}={value!r})`: a limit is a "
                     f"{'whole number' if whole else 'number'}."
                 )
-            if not 0 < float(value) < float("inf"):
+            most = MOST_SECONDS if each.name.endswith("seconds") else MOST
+            if not 0 < limit <= most:  # of what is no number, neither is true
                 raise UsageError(
-                    f"`SandboxLimits({each.name}={value!r})`: a limit is more than 0, and finite."
+                    f"`SandboxLimits({each.name}={value!r})`: a limit is more than 0, and no more "
+                    f"than {most:,}."
                 )
 
 

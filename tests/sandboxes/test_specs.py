@@ -1,13 +1,16 @@
 """What a `SandboxSpec`, its limits, and content for a file cannot be is said at once."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rolecraft.errors import UsageError
-from rolecraft.sandboxes import AllowList, LocalProcess, SandboxLimits, SandboxSpec
+from rolecraft.sandboxes import AllowList, Bubblewrap, LocalProcess, SandboxLimits, SandboxSpec
+from rolecraft.sandboxes._landlock import version
+from rolecraft.sandboxes.base import MOST, MOST_SECONDS
 from rolecraft.sandboxes.landlock import Landlock, why_not
 from rolecraft.sandboxes.live import SandboxLost, check_readable
 
@@ -75,12 +78,50 @@ def test_an_allow_list_is_of_names(hosts: Any) -> None:
         ("seconds", math.inf),
         ("seconds", 0),
         ("memory_bytes", 2.5),
+        ("seconds", -1.5),
+        ("seconds", 10**400),
         ("processes", -1),
+        ("cpu_seconds", 2**40),
+        ("memory_bytes", 2**61),
+        ("disk_bytes", 10**400),
     ],
 )
-def test_a_limit_is_a_finite_number_above_0(name: str, value: Any) -> None:
+def test_a_limit_is_a_number_above_0_that_can_be_held(name: str, value: Any) -> None:
     with pytest.raises(UsageError, match=f"SandboxLimits\\({name}="):
         SandboxLimits(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        SandboxLimits(seconds=10**7),
+        SandboxLimits(
+            seconds=MOST_SECONDS,
+            cpu_seconds=MOST_SECONDS,
+            memory_bytes=MOST,
+            processes=MOST,
+            file_bytes=MOST,
+            disk_bytes=MOST,
+            output_bytes=MOST,
+        ),
+    ],
+    ids=["four months", "the largest"],
+)
+@pytest.mark.parametrize("kind", [LocalProcess, Bubblewrap, Landlock])
+async def test_large_limits_are_limits_like_others(
+    kind: type[Any], limits: SandboxLimits, needs_program: Callable[..., None]
+) -> None:
+    """A keeper could not wait for 10**7 seconds, and all of its sandboxes were lost with it."""
+    if kind is Bubblewrap:
+        needs_program("bwrap", package="bubblewrap")
+    if kind is Landlock and version() < 1:
+        pytest.skip("this kernel has no Landlock")
+    async with await kind().create(SandboxSpec(limits=limits)) as sandbox:
+        first = await sandbox.run(["echo", "one"])
+        shell = await sandbox.shell()
+        second = await shell.run("echo two")
+    assert (first.stdout, first.exit_code) == ("one\n", 0), first.stderr
+    assert (second.stdout, second.exit_code) == ("two\n", 0), second.stderr
 
 
 async def test_what_is_no_text_cannot_be_written() -> None:
