@@ -70,7 +70,7 @@ def counts(reports: Sequence[Report]) -> dict[str, int]:
 def failures_table(report: Report, output: Output) -> None:
     """The failures of one trace, for people."""
     from rolecraft.failure_taxonomy import MAST_V3, MODES
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     judged = f"{count(len(report.judged), 'mode')} of {len(MODES)} judged"
     if not report.present:

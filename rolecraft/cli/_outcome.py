@@ -35,7 +35,7 @@ class Outcome:
     """Of a scenario's."""
 
     def report(self, output: Output, target: str) -> None:
-        from rolecraft.viewer.reading import count
+        from rolecraft.trajectories.in_words import count
 
         messages = list(self.trajectory.of("message"))
         said = messages[-1].content if len(messages) > 1 else ""

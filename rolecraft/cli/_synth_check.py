@@ -112,7 +112,7 @@ async def _run(
 
 
 def _show(found: list[Checked], again: int, output: Output) -> None:
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     runs = again * len(found)
     record = {

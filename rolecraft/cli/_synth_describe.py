@@ -142,7 +142,7 @@ def cost(usd: float | None) -> str:
 
 
 def _say(found: Described, place: SynthesisFolder, output: Output) -> None:
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     for source, number in found.written.items():
         by = {"model": "by the model", "template": "by templates"}.get(source, source)

@@ -68,7 +68,7 @@ def gather(
 
 
 def _say(found: Gathered, output: Output) -> None:
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     output.result(found.record() | {"folder": str(found.folder)})
     tasks = count(found.tasks, "task")
@@ -106,7 +106,7 @@ def push(
     """Push each gathered task as a branch, with your own git: nothing of the clean code."""
     from rolecraft.synthesis.folder import SynthesisFolder
     from rolecraft.synthesis.gathering.push import push as pushed
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     with Output(json=json, makes=True) as output:
         branches = pushed(SynthesisFolder(folder), remote, force=force)

@@ -52,7 +52,7 @@ def plant(
     from rolecraft.synthesis.folder import SynthesisFolder
     from rolecraft.synthesis.plan import Plan
     from rolecraft.synthesis.planting import plant, survey
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     with Output(json=json, makes=True) as output:
         folder = SynthesisFolder(out)
@@ -85,7 +85,7 @@ def plant(
 
 
 def _tell(planted: Planted, output: Output) -> None:
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     for name, number in planted.made.most_common():
         output.result({"modifier": name, "candidates": number, "same": planted.same[name]})

@@ -61,8 +61,8 @@ def select(
     from rolecraft.synthesis.difficulty.select import ALL, Wanted, why_none
     from rolecraft.synthesis.difficulty.select import select as selected
     from rolecraft.synthesis.folder import SynthesisFolder
+    from rolecraft.trajectories.in_words import count
     from rolecraft.trajectories.whole_file import write_whole
-    from rolecraft.viewer.reading import count
 
     if split not in ("", "train", "test"):
         raise CommandLineError(f"`--split {split}`: write train or test.")
@@ -126,7 +126,7 @@ def stats(
 
 
 def _show(found: Statistics, output: Output) -> None:
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     output.say(
         f"{found.name}: {count(found.candidates, 'candidate')}, {sum(found.by_status.values()):,} "

@@ -118,21 +118,21 @@ def combine(
 ) -> None:
     """Add candidates that have several valid bugs at once."""
     from rolecraft.synthesis.folder import SynthesisFolder
-    from rolecraft.synthesis.planning.summary import counted
     from rolecraft.synthesis.written.combining import combine as combined
+    from rolecraft.trajectories.in_words import count
 
     with Output(json=json, makes=True) as output:
-        with output.counter("combinations") as count:
+        with output.counter("combinations") as step:
             found = combined(
                 SynthesisFolder(folder),
                 within=within.value,
                 size=size,
                 most=most,
                 seed=seed,
-                on_candidate=lambda candidate: count(),
+                on_candidate=lambda candidate: step(),
             )
         output.result({"candidates": found.made, "before": found.before})
-        output.say(f"{counted(found.made, 'candidate', 'candidates')}{_before(found.before)}.")
+        output.say(f"{count(found.made, 'candidate')}{_before(found.before)}.")
         output.note(f"Next: rolecraft synth validate {shlex.quote(str(folder))}")
 
 
@@ -208,21 +208,21 @@ def _before(count: int) -> str:
 
 
 def _say_given(found: GivenBugs, output: Output) -> None:
-    from rolecraft.synthesis.planning.summary import counted
+    from rolecraft.trajectories.in_words import count
 
-    output.say(f"{counted(found.made, 'candidate', 'candidates')}{_before(found.before)}.")
+    output.say(f"{count(found.made, 'candidate')}{_before(found.before)}.")
     for name, why in found.refused.items():
         output.warn(f"{name}: {why}")
 
 
 def _say_written(found: WrittenBugs, output: Output) -> None:
-    from rolecraft.synthesis.planning.summary import counted
+    from rolecraft.trajectories.in_words import count
 
-    made = counted(found.made, "candidate", "candidates")
-    before = counted(found.before, "question", "questions")
+    made = count(found.made, "candidate")
+    before = count(found.before, "question")
     output.say(f"{made}; {before} had been asked before.")
-    for why, count in found.nothing.most_common(_SHOWN):
-        output.say(f"{count} answers gave none: {why}.")
+    for why, often in found.nothing.most_common(_SHOWN):
+        output.say(f"{often} answers gave none: {why}.")
     each = found.usd / found.made if found.usd is not None and found.made else None
     output.say(f"Cost: {cost(found.usd)} in all, {cost(each)} a candidate.")
     for item, why in list(found.failed.items())[:_SHOWN]:

@@ -124,7 +124,7 @@ def _drawn(scenario: Scenario, seed: int) -> Iterator[list[Task]]:
 
 def _unknown(scenario: Scenario, wanted: str, drawn: list[Task], seed: int) -> str:
     """What is wrong, the nearest task by id or prompt, and a few that there are."""
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     ids = list(dict.fromkeys(task.id for task in drawn))
     names = {task.id.lower(): task.id for task in drawn}

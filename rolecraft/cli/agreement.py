@@ -109,7 +109,7 @@ def _names(found: Agreement, output: Output) -> None:
 
 
 def _show(found: Agreement, output: Output) -> None:
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     output.say(
         f"{count(found.traces, 'trace')}; gold: {found.gold or 'unnamed'}; "

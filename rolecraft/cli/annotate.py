@@ -242,7 +242,7 @@ async def _estimate(campaign: Campaign, output: Output, *, only: bool) -> None:
 
 def _summary(reports: list[Report], broken: list[TraceError], output: Output) -> None:
     from rolecraft.failure_taxonomy import MAST_V3, MODES
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     if reports:
         rows = []

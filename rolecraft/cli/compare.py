@@ -134,7 +134,7 @@ def _labels(
 
 
 def _show(found: Comparison, alpha: float, output: Output) -> None:
-    from rolecraft.viewer.reading import count
+    from rolecraft.trajectories.in_words import count
 
     before, after = found.traces
     how = "paired by name" if found.paired else "two independent sets"

@@ -118,8 +118,8 @@ def _suggestions(files: list[Path], traces: list[OpenTrace], output: Output) -> 
 
 
 async def _serve(desk: Desk, port: int, browser: bool, output: Output) -> None:
+    from rolecraft.trajectories.in_words import count
     from rolecraft.viewer.labelling.serving import LabellingServer
-    from rolecraft.viewer.reading import count
 
     server = LabellingServer(desk, port=port)
     traces = count(len(desk.traces), "trace")

@@ -31,8 +31,8 @@ def replay(
     not changed. So it shows whether code that was changed would still have done the same.
     """
     from rolecraft.trajectories import load
+    from rolecraft.trajectories.in_words import count
     from rolecraft.trajectories.recovery import UNFINISHED
-    from rolecraft.viewer.reading import count
 
     with Output(json=json) as output:
         team = load_target(target, journal)

@@ -271,8 +271,9 @@ def _summary(
     trace: Imported, file: Path, report: Report | None, output: Output, *, events: bool
 ) -> None:
     """What it was about, how it ended, who did and paid what; the failures, if looked for."""
+    from rolecraft.trajectories.in_words import count
     from rolecraft.viewer.ending import ending
-    from rolecraft.viewer.reading import count, task_of
+    from rolecraft.viewer.reading import task_of
     from rolecraft.viewer.result import failure_sentences, measured_sentences
 
     trajectory = trace.trajectory

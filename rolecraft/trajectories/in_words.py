@@ -36,6 +36,11 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60:,} h {minutes % 60} min"
 
 
+def count(number: int, thing: str, things: str = "") -> str:
+    """`1 event`, `2 events`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
 def one_line(text: str, width: int) -> str:
     """`text` on one line of at most `width` characters; an ellipsis says that there was more."""
     text = " ".join(text.split())

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolecraft.trajectories import Event, Trajectory
+from rolecraft.trajectories.in_words import count
 from rolecraft.viewer.markup import Markup, element, join
-from rolecraft.viewer.reading import count
 from rolecraft.viewer.sequence import anchor
 
 _HUNK = re.compile(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@", re.MULTILINE)

@@ -11,8 +11,8 @@ from rolecraft.errors import TraceError
 from rolecraft.trajectories import Event, Trajectory
 from rolecraft.trajectories.append_file import lock
 from rolecraft.trajectories.backlog import pending_path, read_pending
+from rolecraft.trajectories.in_words import count
 from rolecraft.trajectories.runs import ActionRun, Placed, action_runs, places
-from rolecraft.viewer.reading import count
 
 
 @dataclass(frozen=True, slots=True)

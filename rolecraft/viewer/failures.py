@@ -13,10 +13,11 @@ from rolecraft.failure_taxonomy.distribution import Distribution
 from rolecraft.failure_taxonomy.distribution_input import UNSTATED
 from rolecraft.failure_taxonomy.modes import MODES, Category
 from rolecraft.failure_taxonomy.remedies import CATEGORIES, remedy_for
+from rolecraft.trajectories.in_words import count
 from rolecraft.viewer.failures_charts import groups, heat, share_of, stages
 from rolecraft.viewer.markup import Markup, element, join, table
 from rolecraft.viewer.page import page
-from rolecraft.viewer.reading import count, percent
+from rolecraft.viewer.reading import percent
 
 
 def failures_page(

@@ -207,11 +207,6 @@ def _number(value: Any) -> str:
     return f"{value:g}" if isinstance(value, (int, float)) else str(value)
 
 
-def count(number: int, thing: str, things: str = "") -> str:
-    """`1 event`, `2 events`."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
-
-
 def ordered(names: Iterable[str], first: Sequence[str]) -> list[str]:
     """`names` without repetition, those of `first` in its order before the others."""
     unique = list(dict.fromkeys(names))

@@ -9,18 +9,13 @@ from pathlib import Path
 from rolecraft.failure_taxonomy.modes import MODES
 from rolecraft.failure_taxonomy.remedies import remedy_for
 from rolecraft.trajectories import FailureFinding, Trajectory, state_machines
-from rolecraft.trajectories.in_words import UNKNOWN, one_line
+from rolecraft.trajectories.in_words import UNKNOWN, count, one_line
 from rolecraft.viewer.changes import changes, results
 from rolecraft.viewer.charts import Level, Series, bar_pairs, line_chart
 from rolecraft.viewer.ending import ending
 from rolecraft.viewer.markup import Child, Markup, element, join, table
 from rolecraft.viewer.page import page
-from rolecraft.viewer.reading import (
-    count,
-    described_roles,
-    ordered,
-    task_of,
-)
+from rolecraft.viewer.reading import described_roles, ordered, task_of
 from rolecraft.viewer.result import failure_sentences, measured_sentences
 from rolecraft.viewer.sequence import anchor, sequence_diagram
 from rolecraft.viewer.states import state_figure

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rolecraft.trajectories.in_words import columns, one_line
+from rolecraft.trajectories.in_words import columns, count, one_line
 from rolecraft.trajectories.states import State, StateMachine, Transition, swaps_in_words
 from rolecraft.viewer.markup import Markup, element
-from rolecraft.viewer.reading import count
 
 MAX_STATES = 24
 """Of a role with more, those that were entered most often are drawn."""

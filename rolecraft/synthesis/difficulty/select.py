@@ -18,7 +18,7 @@ from rolecraft.synthesis.difficulty.attempts import BUILT_IN, attempts_by_task
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.gathering.tasks import gathered_rows
 from rolecraft.synthesis.ledger import read_ledger
-from rolecraft.synthesis.planning.summary import counted
+from rolecraft.trajectories.in_words import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def why_none(folder: SynthesisFolder, wanted: Wanted) -> str:
         tasks += 1
         missed.update(wanted.missed(row))
     told = ", ".join(f"`--{bound}` {number:,}" for bound, number in missed.most_common())
-    return f"None of {counted(tasks, 'task', 'tasks')}: left out by {told}."
+    return f"None of {count(tasks, 'task')}: left out by {told}."
 
 
 def _check_modifiers(folder: SynthesisFolder, wanted: Wanted) -> None:

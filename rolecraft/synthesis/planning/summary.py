@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from rolecraft.synthesis.plan import Plan
+from rolecraft.trajectories.in_words import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class Summary:
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
         entities = ""
         if self.entities:
-            entities = f", {counted(self.entities, 'function or class', 'functions and classes')}"
-        rows = [("code", f"{counted(self.files, 'file', 'files')}{skipped}{entities}")]
+            entities = f", {count(self.entities, 'function or class', 'functions and classes')}"
+        rows = [("code", f"{count(self.files, 'file')}{skipped}{entities}")]
         rows.append(("tests", f"{self.passing:,} that pass, in {self.suite_seconds:.1f} s"))
         by_reason: dict[str, list[str]] = {}
         for test, reason in self.set_aside.items():
@@ -73,8 +74,3 @@ class Summary:
     def record(self) -> dict[str, Any]:
         """All of it, as JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
-
-
-def counted(number: int, one: str, more: str) -> str:
-    """`1 file`, `1,200 files`."""
-    return f"{number:,} {one if number == 1 else more}"
