@@ -1,13 +1,10 @@
-"""A folder of synthesis whose candidates are planted, validated and described by hand; and an
-environment with pytest and nothing else.
+"""A folder of synthesis whose candidates are planted, validated and described by hand; and the
+files of a project in C++.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,36 @@ from rolecraft.synthesis.suite import Suite
 from rolecraft.synthesis.texts.text import IssueText
 from rolecraft.synthesis.verdicts import Status, Verdict
 
+CMAKE = {
+    "CMakeLists.txt": """\
+cmake_minimum_required(VERSION 3.16)
+project(shapes VERSION 1.2 LANGUAGES CXX)
+enable_testing()
+add_library(shapes src/area.cpp)
+target_include_directories(shapes PUBLIC include)
+file(GLOB tests tests/*.cpp)
+foreach(test ${tests})
+  get_filename_component(name ${test} NAME_WE)
+  add_executable(${name} ${test})
+  target_link_libraries(${name} shapes)
+  add_test(NAME ${name} COMMAND ${name})
+endforeach()
+""",
+    "include/area.hpp": "int area(int side);\nint area(int width, int height);\n",
+    "src/area.cpp": """#include "area.hpp"
+
+int area(int side) {
+    return area(side, side);
+}
+
+int area(int width, int height) {
+    return width * height;
+}
+""",
+    "tests/square.cpp": '#include "area.hpp"\nint main() { return area(3) == 9 ? 0 : 1; }\n',
+    "tests/negative.cpp": '#include "area.hpp"\nint main() { return area(-2) == 4 ? 0 : 1; }\n',
+    "tests/rectangle.cpp": '#include "area.hpp"\nint main() { return area(2, 3) == 6 ? 0 : 1; }\n',
+}
 AREAS = '''"""Areas."""
 
 
@@ -165,22 +192,6 @@ class Made:
             texts.append(said)
 
 
-@pytest.fixture(scope="session")
-def environment() -> Iterator[Path]:
-    """A folder of packages with pytest and nothing else, so that it starts fast."""
-    # Sandboxes have a `/tmp` of their own.
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rolecraft-test-") as place:
-        folder = Path(place)
-        folder.chmod(0o755)
-        for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
-            found = importlib.util.find_spec(name)
-            assert found is not None
-            assert found.origin is not None
-            shutil.copytree(Path(found.origin).parent, folder / name)
-        (folder / "py.py").write_text("import _pytest._py.path as path\n")
-        yield folder
-
-
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
     """The files of a small package, and nothing planted yet."""
@@ -221,3 +232,9 @@ def three_bugs(made: Made) -> Callable[[], Made]:
         return made
 
     return make
+
+
+@pytest.fixture
+def cmake_files() -> dict[str, str]:
+    """A library in C++, with a test for CTest in each file of `tests`."""
+    return dict(CMAKE)

@@ -102,34 +102,6 @@ def test_read():
     assert read("3.5") == 350
 """,
 }
-CPP = {
-    "CMakeLists.txt": """\
-cmake_minimum_required(VERSION 3.16)
-project(shapes VERSION 1.2 LANGUAGES CXX)
-enable_testing()
-add_library(shapes src/area.cpp)
-target_include_directories(shapes PUBLIC include)
-foreach(name square negative rectangle)
-  add_executable(${name} tests/${name}.cpp)
-  target_link_libraries(${name} shapes)
-  add_test(NAME ${name} COMMAND ${name})
-endforeach()
-""",
-    "include/area.hpp": "int area(int side);\nint area(int width, int height);\n",
-    "src/area.cpp": """#include "area.hpp"
-
-int area(int side) {
-    return area(side, side);
-}
-
-int area(int width, int height) {
-    return width * height;
-}
-""",
-    "tests/square.cpp": '#include "area.hpp"\nint main() { return area(3) == 9 ? 0 : 1; }\n',
-    "tests/negative.cpp": '#include "area.hpp"\nint main() { return area(-2) == 4 ? 0 : 1; }\n',
-    "tests/rectangle.cpp": '#include "area.hpp"\nint main() { return area(2, 3) == 6 ? 0 : 1; }\n',
-}
 FIX = """\
 --- a/src/area.cpp
 +++ b/src/area.cpp
@@ -156,13 +128,13 @@ def rolecraft(*words: str) -> str:
 
 
 def test_a_python_package_becomes_tasks_that_run(
-    tmp_path: Path, environment: Path, needs_program: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, bare_environment: Path, needs_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs_program("bwrap", package="bubblewrap")
     needs_program("git", package="git")
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "purse", PYTHON)
-    rolecraft("synth", "plan", "purse", "--out", "out", "--environment", str(environment))
+    rolecraft("synth", "plan", "purse", "--out", "out", "--environment", str(bare_environment))
     rolecraft("synth", "plant", "out", "--most", "24")
     rolecraft("synth", "validate", "out", "--cap", "0.6")
     rolecraft("synth", "describe", "out")
@@ -199,13 +171,13 @@ def test_a_python_package_becomes_tasks_that_run(
 
 
 def test_one_command_does_all_steps_and_called_again_finds_them_done(
-    tmp_path: Path, environment: Path, needs_program: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, bare_environment: Path, needs_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs_program("bwrap", package="bubblewrap")
     needs_program("git", package="git")
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "purse", PYTHON)
-    command = ("synth", "make", "purse", "--out", "out", "--environment", str(environment))
+    command = ("synth", "make", "purse", "--out", "out", "--environment", str(bare_environment))
     command = (*command, "--most", "20", "--workers", "1", "--json")
     said = json.loads(rolecraft(*command).splitlines()[-1])
     rows = (tmp_path / "out/tasks/tasks.jsonl").read_text()
@@ -216,7 +188,10 @@ def test_one_command_does_all_steps_and_called_again_finds_them_done(
 
 
 def test_a_cpp_project_becomes_tasks_that_are_graded(
-    tmp_path: Path, needs_program: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    cmake_files: dict[str, str],
+    needs_program: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for program, package in (
         ("bwrap", "bubblewrap"),
@@ -226,7 +201,7 @@ def test_a_cpp_project_becomes_tasks_that_are_graded(
     ):
         needs_program(program, package=package)
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "shapes", CPP)
+    write(tmp_path / "shapes", cmake_files)
     write(tmp_path / "patches", {"area.patch": FIX})
     rolecraft("synth", "plan", "shapes", "--out", "out")
     rolecraft("synth", "write", "out", "--patches", "patches")

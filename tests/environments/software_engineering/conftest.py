@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -88,22 +85,6 @@ FAIL_TO_PASS = (
 PASS_TO_PASS = ("tests/test_core.py::test_total", "tests/test_core.py::OldTests::test_total")
 
 
-@pytest.fixture(scope="session")
-def environment() -> Iterator[Path]:
-    """A folder of packages with pytest and nothing else, so that it starts fast."""
-    # Sandboxes have a `/tmp` of their own.
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rolecraft-test-") as place:
-        folder = Path(place)
-        folder.chmod(0o755)
-        for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
-            found = importlib.util.find_spec(name)
-            assert found is not None
-            assert found.origin is not None
-            shutil.copytree(Path(found.origin).parent, folder / name)
-        (folder / "py.py").write_text("import _pytest._py.path as path\n")
-        yield folder
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "sums-1.0"
@@ -115,7 +96,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def instance(repository: Path, environment: Path) -> Instance:
+def instance(repository: Path, bare_environment: Path) -> Instance:
     return Instance(
         id="sums-1",
         problem="The mean of numbers is too small.",
@@ -124,7 +105,7 @@ def instance(repository: Path, environment: Path) -> Instance:
         patch=REFERENCE,
         hidden=("tests",),
         source=str(repository),
-        environment=str(environment),
+        environment=str(bare_environment),
     )
 
 

@@ -46,10 +46,12 @@ async def test_installed_packages_cannot_be_written_while_grading(attempt, broke
     assert len(grade.fail_to_pass.failed) == 6, "it could be written"
 
 
-async def test_installed_packages_cannot_be_written_by_the_agent(instance, environment) -> None:
-    before = (environment / "pytest" / "__init__.py").read_bytes()
+async def test_installed_packages_cannot_be_written_by_the_agent(
+    instance, bare_environment
+) -> None:
+    before = (bare_environment / "pytest" / "__init__.py").read_bytes()
     spec = SandboxSpec(readable=Runtime.of(instance).readable)
     async with await Bubblewrap().create(spec) as sandbox:
-        done = await sandbox.run(["sh", "-c", f"echo x >> {environment}/pytest/__init__.py"])
+        done = await sandbox.run(["sh", "-c", f"echo x >> {bare_environment}/pytest/__init__.py"])
     assert not done.ok
-    assert (environment / "pytest" / "__init__.py").read_bytes() == before
+    assert (bare_environment / "pytest" / "__init__.py").read_bytes() == before

@@ -250,10 +250,13 @@ def test_a_loop_can_be_missing_or_run_once() -> None:
 def test_what_stands_around_a_block_can_be_missing() -> None:
     check(
         "remove-wrapper",
+        "def f(self, a):\n    with self.lock:\n        a()",
+        ["def f(self, a):\n    a()"],
+    )
+    check(
+        "remove-wrapper",
         """
-        def f(self, a):
-            with self.lock:
-                a()
+        def f(a):
             try:
                 a(1)
             except ValueError:
@@ -264,30 +267,9 @@ def test_what_stands_around_a_block_can_be_missing() -> None:
                 a(4)
         """,
         [
+            "def f(a):\n    a(1)\n    a(3)\n    a(4)",
             """
-            def f(self, a):
-                a()
-                try:
-                    a(1)
-                except ValueError:
-                    a(2)
-                else:
-                    a(3)
-                finally:
-                    a(4)
-            """,
-            """
-            def f(self, a):
-                with self.lock:
-                    a()
-                a(1)
-                a(3)
-                a(4)
-            """,
-            """
-            def f(self, a):
-                with self.lock:
-                    a()
+            def f(a):
                 try:
                     a(1)
                 except ValueError:

@@ -38,11 +38,11 @@ Planned = Callable[..., Awaitable[Plan]]
 
 
 @pytest.fixture
-def planned(tmp_path: Path, project: Project, environment: Path) -> Planned:
+def planned(tmp_path: Path, project: Project, bare_environment: Path) -> Planned:
     """Makes the plan of a project with these files, in `tmp_path / "out"`."""
 
     async def make(files: Files, **settings: Any) -> Plan:
-        said = PlanSettings(**{"environment": environment, **settings})
+        said = PlanSettings(**{"environment": bare_environment, **settings})
         return await make_plan(project(files), SynthesisFolder(tmp_path / "out"), settings=said)
 
     return make

@@ -50,25 +50,28 @@ def run(*words: str | Path, code: int = 0) -> tuple[str, str]:
 
 
 def test_the_summary_says_what_was_found_and_what_comes_next(
-    project: Project, environment: Path, tmp_path: Path
+    project: Project, bare_environment: Path, tmp_path: Path
 ) -> None:
     source, out = project(FILES), tmp_path / "out"
-    said, told = run("synth", "plan", source, "--out", out, "--environment", environment)
+    said, told = run("synth", "plan", source, "--out", out, "--environment", bare_environment)
     assert "1 file, 1 function or class" in said
     assert "1 that pass" in said
     assert f"Next: rolecraft synth plant {out}" in said
     assert "The clean tests, the second time" in told
     # The plan is there now, and reading it takes no tests.
-    said, told = run("synth", "plan", source, "-o", out, "--environment", environment, "--json")
+    said, told = run(
+        "synth", "plan", source, "-o", out, "--environment", bare_environment, "--json"
+    )
     assert json.loads(said)["passing"] == 1
     assert "is there already" in told
 
 
 def test_what_cannot_be_planned_is_wrong_usage_in_one_line(
-    project: Project, environment: Path, tmp_path: Path
+    project: Project, bare_environment: Path, tmp_path: Path
 ) -> None:
     source = project({"shapes.py": FILES["shapes.py"]})
-    words = ("synth", "plan", source, "--out", tmp_path / "out", "--environment", environment)
+    out = tmp_path / "out"
+    words = ("synth", "plan", source, "--out", out, "--environment", bare_environment)
     _, told = run(*words, code=2)
     assert told.splitlines()[-1].startswith(f"rolecraft: `{source}` has no tests: ")
     assert not (tmp_path / "out").exists(), "nothing is left of a plan that is none"

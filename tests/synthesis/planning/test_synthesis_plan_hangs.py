@@ -124,11 +124,11 @@ def kill_at(phase: str, source: Path, out: Path, environment: Path) -> None:
     ["The source", pytest.param("The clean tests, the second", marks=pytest.mark.slow)],
 )
 async def test_a_plan_that_was_killed_is_made_anew(
-    project: Project, planned: Planned, tmp_path: Path, environment: Path, phase: str
+    project: Project, planned: Planned, tmp_path: Path, bare_environment: Path, phase: str
 ) -> None:
     files = {"shapes.py": CODE, "tests/test_area.py": TEST}
     source, out = project(files), tmp_path / "out"
-    kill_at(phase, source, out, environment)
+    kill_at(phase, source, out, bare_environment)
     assert not SynthesisFolder(out).plan.exists()
     plan = await planned(files)
     assert plan.suite.passing == ["tests/test_area.py::test_area"]

@@ -62,12 +62,12 @@ async def test_no_code(planned: Planned) -> None:
 
 
 async def test_a_wheel_has_no_tests_and_takes_those_that_are_given(
-    tmp_path: Path, environment: Path, project: Project
+    tmp_path: Path, bare_environment: Path, project: Project
 ) -> None:
     with pytest.raises(UsageError, match=r"has no tests.*a wheel has none"):
-        await plan(wheel(tmp_path), tmp_path / "out", environment=environment)
+        await plan(wheel(tmp_path), tmp_path / "out", environment=bare_environment)
     tests = project({"checks/test_area.py": TEST}) / "checks"
-    made = await plan(wheel(tmp_path), tmp_path / "out", environment=environment, tests=tests)
+    made = await plan(wheel(tmp_path), tmp_path / "out", environment=bare_environment, tests=tests)
     assert made.suite.passing == ["checks/test_area.py::test_area"]
     assert (made.project.name, made.project.version) == ("shapes", "1.0")
     assert made.project.tests == ("checks/test_area.py",)

@@ -128,9 +128,9 @@ class Small:
 
 
 @pytest.fixture
-def small(tmp_path: Path, environment: Path, needs_program: Any) -> Small:
+def small(tmp_path: Path, bare_environment: Path, needs_program: Any) -> Small:
     needs_program("bwrap", package="bubblewrap")
-    return Small(SynthesisFolder(tmp_path / "out"), environment)
+    return Small(SynthesisFolder(tmp_path / "out"), bare_environment)
 
 
 Judge = Callable[..., Awaitable[Verdict]]
