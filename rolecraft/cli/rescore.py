@@ -234,11 +234,16 @@ class _Rescoring:
     async def _ask(self, journal: Path, run: Trajectory) -> None:
         """Ask the judges of the reward about a run that they have not seen."""
         from rolecraft.rewards import ask_judges
+        from rolecraft.rewards.opinions import unheard
         from rolecraft.trajectories import append_signals
 
         assert self._new is not None
         opinions = await ask_judges(self._new, run)
         run.reported.extend(opinions)
+        for name in unheard(self._new, [run]):
+            self._output.warn(
+                f"{journal}: without the opinion {name!r}: no answer of its judge could be read."
+            )
         if self._write and opinions:
             append_signals(journal, opinions)
 

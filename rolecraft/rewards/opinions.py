@@ -100,15 +100,35 @@ async def rank(reward: Reward, runs: Sequence[Trajectory]) -> None:
     """Have the judges of a reward's rankings compare runs at one task; what they say is `reported`.
 
     A run that has such an opinion is not asked about again, and keeps the others from it: then the
-    whole group keeps what it has. Where the answer cannot be read nobody gets an opinion.
+    whole group keeps what it has. Where the answer cannot be read nobody gets an opinion, and where
+    a judge's model raises nobody gets any of another judge either: `reported` is as it was.
     """
     from rolecraft.rewards.asking import points_of_all
 
     rankings = {each.signal: each for each in reward.tree() if isinstance(each, Ranking)}
+    said: list[tuple[Trajectory, Signal]] = []
     for name, each in rankings.items():
         if len(runs) < 2 or any(name in {s.name for s in run.signals} for run in runs):
             continue
         order = random.Random(each.seed).sample(range(len(runs)), len(runs))
         points = await points_of_all(each.model, each.criterion, runs, order=order, seed=each.seed)
         for run, value in zip(runs, points or (), strict=bool(points)):
-            run.reported.append(each._signal(value))
+            said.append((run, each._signal(value)))
+    for run, signal in said:
+        run.reported.append(signal)
+
+
+def unheard(reward: Reward, runs: Sequence[Trajectory]) -> list[str]:
+    """The names of opinions that this reward wants and a run has not, once for each such run.
+
+    `runs` are at one task and their judges were asked: what is missing could not be read. One run
+    alone lacks no `Ranking`.
+    """
+    wanted = {each.signal: each for each in reward.tree() if isinstance(each, Opinion)}
+    return [
+        each.name
+        for run in runs
+        for each in wanted.values()
+        if each.signal not in {signal.name for signal in run.signals}
+        and (len(runs) > 1 or not isinstance(each, Ranking))
+    ]

@@ -49,6 +49,7 @@ def gullible(call):
 asked = []
 fooled = solved + Opinion("good", FunctionModel(gullible, name="me"), "It is good.")
 judged = solved + Opinion("clear", FunctionModel(points, name="me"), "It is clear.")
+mumbled = solved + Opinion("clear", FunctionModel(lambda call: "good", name="me"), "It is clear.")
 
 
 def plain(signals):
@@ -198,6 +199,13 @@ def test_a_judges_opinion_is_told_as_such(cli, tmp_path, runs) -> None:
     assert done.lines[0]["grounded"] is False
     assert done.lines[0]["ungrounded"] == ["taste"]
     assert "Not grounded, a judge's opinion: taste" in done.err
+
+
+def test_an_answer_of_a_judge_that_cannot_be_read_is_told_with_the_run(cli, runs) -> None:
+    done = cli("rescore", runs / "runs/parser/r1.jsonl", "--reward", "mine.py:mumbled", "--json")
+    assert done.code == ExitCode.OK
+    assert done.lines[0]["shares"] == {"solved": 1.0}
+    assert "r1.jsonl: without the opinion 'clear': no answer of its judge" in done.err
 
 
 def test_judges_are_asked_about_stored_runs_and_with_write_only_once(cli, runs) -> None:

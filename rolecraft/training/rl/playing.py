@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from rolecraft.environments.task import Task
 from rolecraft.errors import ModelError
 from rolecraft.models.hashing import hash64
 from rolecraft.rewards import RewardBreakdown
+from rolecraft.rewards.opinions import unheard
 from rolecraft.rollouts import PipelineSettings, Rollout, ScenarioStages, rollouts
 from rolecraft.scenarios import Episode
 
@@ -92,7 +94,7 @@ class Player:
     `settings` are those of the pipeline; None: all at once, without time limits or second tries.
     `ungraded` is what an attempt is worth that the team broke off itself, where that is said;
     `limits` are those of each episode, instead of the scenario's. `warn` is told of judges that
-    did not answer.
+    did not answer, or nothing that can be read.
     """
 
     def __init__(
@@ -146,12 +148,14 @@ class Player:
 
         They are as they were where the reward has no `Ranking`. A judge whose model fails costs its
         group the opinions, which all of the group are then without; a warning counts such groups.
+        Another counts the attempts of which a judge said nothing that can be read.
         """
         groups: dict[str, list[int]] = {}
         for place, rollout in enumerate(found):
             if rollout.episode is not None:
                 groups.setdefault(rollout.item.id, []).append(place)
         made, failed = [*found], dict[str, ModelError]()
+        silent: Counter[str] = Counter()
         slots = asyncio.Semaphore(JUDGED_AT_ONCE)
 
         async def compare(task: str, places: Sequence[int]) -> None:
@@ -162,6 +166,7 @@ class Player:
                 except ModelError as error:
                     failed[task] = error
                     return
+            silent.update(unheard(self.scenario.reward, [each.trajectory for each in episodes]))
             for place, episode in zip(places, episodes, strict=True):
                 made[place] = replace(found[place], episode=episode)
 
@@ -177,6 +182,12 @@ class Player:
             self._warn(
                 f"The attempts at {len(failed)} of {len(groups)} tasks are not compared: the judge "
                 f"failed. The first, {task!r}: {error}"
+            )
+        for name, count in sorted(silent.items()):
+            played = sum(len(places) for places in groups.values())
+            self._warn(
+                f"{count} of {played} attempts are without the opinion {name!r}: no answer of its "
+                f"judge could be read. Where it is so often, take a judge that keeps to a schema."
             )
         return made
 

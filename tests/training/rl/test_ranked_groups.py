@@ -14,7 +14,7 @@ import torch
 
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.models import FunctionModel, ModelCall
-from rolecraft.rewards import Ranking
+from rolecraft.rewards import Opinion, Ranking
 from rolecraft.scenarios import Scenario
 from rolecraft.scenarios.relay import relay
 from rolecraft.training import FROM_SCRATCH, train
@@ -95,6 +95,49 @@ async def test_a_judge_that_does_not_answer_costs_opinions_and_one_warning_a_ste
     (warning,) = told
     assert "at 2 of 2 tasks are not compared" in warning
     assert "the judge is away" in warning
+
+
+@pytest.mark.parametrize("fails_first", [False, True])
+async def test_where_one_of_two_judges_fails_rewards_are_what_the_records_say(
+    fails_first: bool,
+) -> None:
+    """Once the other judge's opinion stood in the record and not in the reward."""
+
+    def refuses(call: ModelCall) -> str:
+        raise ModelError("the judge is away")
+
+    answers = Judge(lambda number: number)
+    better = Ranking("better", FunctionModel(answers, name="judge"), "Better.", most=0.1)
+    away = Ranking("kinder", FunctionModel(refuses, name="away"), "Kinder.", most=0.1)
+    first, second = (away, better) if fails_first else (better, away)
+    scenario = replace(relay, reward=relay.reward + first + second)
+    player = Player(scenario, model=policy(scenario, None, 0), role_models={})
+    played = await player.play(attempts(relay.tasks.sample(1, seed=0), 3, 0, 0))
+    for episode in played.episodes:
+        assert scenario.reward(episode.trajectory) == episode.reward
+        assert not episode.reward.ungrounded
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_answers_of_judges_that_cannot_be_read_are_warned_of_and_counted(
+    asynchronous: bool,
+) -> None:
+    """Once only a log that is silent by default was told."""
+    mumbles = FunctionModel(lambda call: "quite good", name="judge")
+    better = Ranking("better", mumbles, "The better answer.", most=0.1)
+    clear = Opinion("clear", mumbles, "It is clear.", most=0.1)
+    told: list[str] = []
+    await train(
+        replace(relay, reward=relay.reward + better + clear),
+        algorithm=replace(FROM_SCRATCH, group=2, epochs=1),
+        steps=1,
+        tasks_per_step=2,
+        asynchronous=asynchronous,
+        warn=told.append,
+    )
+    assert len(told) == 2
+    assert "4 of 4 attempts are without the opinion 'better'" in told[0]
+    assert "4 of 4 attempts are without the opinion 'clear'" in told[1]
 
 
 async def test_where_a_comparison_breaks_the_others_are_not_left_asking() -> None:
