@@ -34,6 +34,7 @@ from rolecraft.environments.software_engineering.patches import (
     apply_text,
     changes_of_text,
 )
+from rolecraft.environments.software_engineering.readable import make_readable
 from rolecraft.environments.software_engineering.runtime import Runtime
 from rolecraft.environments.software_engineering.taken import TestPaths, test_file
 from rolecraft.sandboxes import SandboxProvider
@@ -136,7 +137,7 @@ def hidden_paths(instance: Instance) -> tuple[str, ...]:
 
 def _prepare(instance: Instance, place: Path) -> Base:
     graded, agent = place / "graded", place / "agent"
-    _unpack(instance, graded)
+    unpack(instance, graded)
     if instance.polarity == "bug":
         _apply(instance, "patch", graded)
     shutil.copytree(graded, agent, symlinks=True)
@@ -157,11 +158,10 @@ def _prepare(instance: Instance, place: Path) -> Base:
 
 def _hand_over(folder: Path) -> None:
     """Make all of it readable, and that of whoever sandboxes are run by: not of root."""
-    for each in (folder, *folder.rglob("*")):
-        if os.geteuid() == 0:
+    if os.geteuid() == 0:
+        for each in (folder, *folder.rglob("*")):
             os.chown(each, NOBODY, NOBODY, follow_symlinks=False)
-        if not each.is_symlink():
-            each.chmod(0o755 if each.is_dir() or each.stat().st_mode & 0o100 else 0o644)
+    make_readable(folder)
 
 
 def _apply(instance: Instance, name: str, folder: Path) -> None:
@@ -173,13 +173,19 @@ def _apply(instance: Instance, name: str, folder: Path) -> None:
         ) from error
 
 
-def _unpack(instance: Instance, target: Path) -> None:
+def unpack(instance: Instance, target: Path) -> None:
+    """Put the files of an instance's source, at its commit, into the new folder `target`.
+
+    What tools leave behind in a folder is left out. Raises `BadInstance`.
+    """
     source = folder_of(instance)
     if source.is_dir():
         if instance.base_commit is not None:
             _check_out(instance, source, target)
         else:
-            shutil.copytree(source, target, symlinks=True, ignore=lambda _, names: _litter(names))
+            shutil.copytree(
+                source, target, symlinks=True, ignore=lambda _, names: litter_among(names)
+            )
         return
     try:
         if source.suffix in (".whl", ".zip"):
@@ -225,5 +231,6 @@ def _check_out(instance: Instance, source: Path, target: Path) -> None:
     archive.unlink()
 
 
-def _litter(names: Iterable[str]) -> set[str]:
+def litter_among(names: Iterable[str]) -> set[str]:
+    """Which names of a folder are of what tools leave behind: caches, compiled files."""
     return {name for name in names if name in LITTER_FOLDERS or name.endswith(".pyc")}

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rolecraft.environments.software_engineering.examples.fetch import UNREACHABLE, _readable
+from rolecraft.environments.software_engineering.examples.fetch import UNREACHABLE
+from rolecraft.environments.software_engineering.readable import make_readable
 from rolecraft.environments.software_engineering.taken import installed_modules, site_packages
 from rolecraft.errors import RolecraftError, UsageError
 from rolecraft.synthesis.planning.metadata import SELF_TESTED, Metadata
@@ -80,7 +81,7 @@ def build(
         warnings.append(f"pip cannot install what the tests ask for: {_short(why)}")
     installed = _list(folder)
     _describe(folder, metadata)
-    _readable(folder)
+    make_readable(folder)
     write_whole(
         mark, json.dumps({"wanted": wanted, "installed": installed, "warnings": warnings}) + "\n"
     )

@@ -9,8 +9,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from rolecraft.environments.software_engineering.bases import _litter, _unpack
+from rolecraft.environments.software_engineering.bases import litter_among, unpack
 from rolecraft.environments.software_engineering.instances import BadInstance, Instance
+from rolecraft.environments.software_engineering.readable import make_readable
 from rolecraft.errors import RolecraftError, UsageError
 
 
@@ -53,7 +54,7 @@ def copy_source(source: Path, target: Path, *, tests: Path | None = None) -> Non
     made = beside / "files"
     row = Instance(id="plan", problem="-", fail_to_pass=("-",), source=str(source))
     try:
-        _unpack(row, made)
+        unpack(row, made)
     except BadInstance as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
             raise error.__cause__ from None
@@ -65,7 +66,7 @@ def copy_source(source: Path, target: Path, *, tests: Path | None = None) -> Non
         made = inside[0]  # all is in one folder, as in an sdist
     if tests is not None:
         _add_tests(tests, made)
-    _make_readable(made)
+    make_readable(made)
     os.replace(made, target)
     shutil.rmtree(beside)
 
@@ -76,12 +77,4 @@ def _add_tests(tests: Path, made: Path) -> None:
     place = made / tests.resolve().name
     if place.exists():
         raise UsageError(f"`--tests {tests}`: the project has a `{place.name}` of its own.")
-    shutil.copytree(tests, place, symlinks=True, ignore=lambda _, names: _litter(names))
-
-
-def _make_readable(folder: Path) -> None:
-    """Sandboxes may be another user's; and nobody but its owner changes it."""
-    for each in (folder, *folder.rglob("*")):
-        if not each.is_symlink():
-            executable = each.is_dir() or each.stat().st_mode & 0o100
-            each.chmod(0o755 if executable else 0o644)
+    shutil.copytree(tests, place, symlinks=True, ignore=lambda _, names: litter_among(names))

@@ -20,6 +20,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from rolecraft.environments.software_engineering.readable import make_readable
 from rolecraft.errors import RolecraftError, UsageError
 
 DATA = files("rolecraft.environments.software_engineering.examples")
@@ -141,19 +142,12 @@ def _install(pins: Iterable[Pin], environment: Path) -> None:
         target = next(made.glob("lib/python3*/site-packages"))
         command = ["install", "--no-deps", "--only-binary", ":all:", "--target", str(target)]
         _pip(command, list(pins), environment.parent)
-        _readable(made)
+        make_readable(made)
         try:
             made.rename(environment)
         except OSError:
             if not environment.is_dir():  # else another process was faster
                 raise
-
-
-def _readable(folder: Path) -> None:
-    """A sandbox may be made by another user than this one."""
-    for each in (folder, *folder.rglob("*")):
-        if not each.is_symlink():
-            each.chmod(each.stat().st_mode | (0o555 if each.is_dir() else 0o444))
 
 
 def _pip(command: Sequence[str], pins: Sequence[Pin], folder: Path) -> None:
