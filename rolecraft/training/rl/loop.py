@@ -178,14 +178,14 @@ async def train(
             "seed": seed,
             "tasks_per_step": tasks_per_step,
             "frozen": sorted(frozen),
-            "algorithm": repr(algorithm),
-            "credit": repr(scorer.credit),
-            "adapters": None if adapters is None else repr(adapters),
+            "algorithm": algorithm,
+            "credit": scorer.credit,
+            "adapters": adapters,
             "asynchronous": asynchronous,
             "max_staleness": max_staleness if asynchronous else None,
-            "sampling": repr(sampling),
+            "sampling": sampling,
             "thinking": dict(sorted(thinking.items())) if thinking else None,
-            "limits": repr(limits),
+            "limits": limits,
         }
         loop.folder = RunFolder(home, about, resume=resume, keep=keep, warn=warn)
         loop.checkpoint_steps = checkpoint_steps

@@ -24,6 +24,7 @@ from rolecraft.errors import UsageError
 from rolecraft.models.torch_extra import torch
 from rolecraft.training.checkpoints import CheckpointError, Checkpoints, disk_errors
 from rolecraft.training.rl.records import CURVE, TASKS, StepRecord, TaskRecord, curve_line
+from rolecraft.training.rl.same_settings import difference, plain
 from rolecraft.trajectories.append_file import AppendFile
 from rolecraft.trajectories.whole_file import write_whole
 
@@ -82,7 +83,7 @@ class RunFolder:
                 f"`{self.path}` has the checkpoints of another training: go on with it (`resume`), "
                 f"or name another folder."
             )
-        write_whole(self.path / RUN, json.dumps(about, indent=1, default=repr) + "\n")
+        write_whole(self.path / RUN, json.dumps(plain(about), indent=1) + "\n")
         for name, lines in ((CURVE, self._curve()), (TASKS, self._tasks())):
             write_whole(self.path / name, lines)
 
@@ -130,13 +131,11 @@ class RunFolder:
             return  # it was killed before it had begun
         except ValueError as error:
             raise UsageError(f"`{path}` cannot be read: {error}.") from error
-        now = json.loads(json.dumps(about, default=repr))
-        for name in {**before, **now}:
-            if before.get(name) != now.get(name):
+        for name in {**before, **about}:
+            if found := difference(before.get(name), about.get(name), name):
                 raise UsageError(
-                    f"`{self.path}` has another training than this: `{name}` is "
-                    f"{now.get(name)!r} and was {before.get(name)!r}. Go on with the same, or name "
-                    f"another folder."
+                    f"`{self.path}` has another training than this: `{found.name}` is {found.now} "
+                    f"and was {found.was}. Go on with the same, or name another folder."
                 )
 
     def _take_up(self) -> None:

@@ -117,7 +117,9 @@ async def test_another_training_is_refused_in_words(tmp_path: Path) -> None:
     await quick(tmp_path, steps=2)
     with pytest.raises(UsageError, match="`seed` is 1 and was 0"):
         await quick(tmp_path, resume=True, seed=1)
-    with pytest.raises(UsageError, match=r"`algorithm`"):
+    with pytest.raises(
+        UsageError, match=r"`algorithm\.epochs` is 3 and was 2\. Go on with the same"
+    ):
         await quick(tmp_path, resume=True, algorithm=replace(QUICK, epochs=3))
     with pytest.raises(UsageError, match="checkpoints of another training"):
         await quick(tmp_path)
