@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -79,7 +79,7 @@ async def test_a_constraint_of_a_mode_that_does_not_exist_is_named() -> None:
 
 
 @pytest.mark.slow
-async def test_the_cost_of_a_trace_grows_with_its_length_and_no_faster() -> None:
+def test_the_cost_of_a_trace_grows_with_its_length_and_no_faster(growth: Any) -> None:
     """From 2,000 to 40,000 events the time for each less than triples: caches, and no squares."""
 
     def talk(length: int) -> Trajectory:
@@ -94,22 +94,19 @@ async def test_the_cost_of_a_trace_grows_with_its_length_and_no_faster() -> None
             recorder.add(Event("message", role=role, content=f"{number % 100} is it. " * 20))
         return trajectory
 
-    async def per_event(length: int) -> float:
+    def annotates(length: int) -> Callable[[], object]:
         trajectory = talk(length)
-        best = float("inf")
-        for _ in range(3):
-            start = time.process_time()
-            await annotate(trajectory)
-            best = min(best, time.process_time() - start)
-        return best / length
+        return lambda: asyncio.run(annotate(trajectory))
 
-    assert await per_event(40_000) < 3 * await per_event(2_000)
+    growth(annotates, 2_000, 40_000, at_most=20 * 3)
 
 
-def test_the_decisive_failure_is_found_in_one_pass_over_all_findings() -> None:
+def test_the_decisive_failure_is_found_in_one_pass_over_all_findings(
+    growth: Any,
+) -> None:
     """Eight times as many failures, all made good in the end, take no more time for each."""
 
-    def per_finding(count: int) -> float:
+    def decides(count: int) -> Callable[[], object]:
         broken = {"target": "tone", "constraint": "polite", "passed": False}
         events = [Event("verify", role="ada", data=broken, seq=seq) for seq in range(count)]
         passed = {"target": "tests", "passed": True}
@@ -117,28 +114,25 @@ def test_the_decisive_failure_is_found_in_one_pass_over_all_findings() -> None:
         view = TraceView(Trajectory("long", {"goal": {"verify": "tests"}}, events))
         findings = Constraints().judge(view)
         assert len(findings) == count
-        best = float("inf")
-        for _ in range(3):
-            start = time.process_time()
+
+        def work() -> None:
             assert decisive(findings, view) is None
-            best = min(best, time.process_time() - start)
-        return best / count
 
-    assert per_finding(2_400) < 4 * per_finding(300)
+        return work
+
+    growth(decides, 2_400, 19_200, at_most=8 * 4)
 
 
-def test_many_resets_take_time_in_proportion_to_their_number() -> None:
-    def per_reset(count: int) -> float:
+def test_many_resets_take_time_in_proportion_to_their_number(growth: Any) -> None:
+    def judges(count: int) -> Callable[[], object]:
         events = []
         for number in range(4 * count):
             kind, text = ("reset", "") if number % 4 == 3 else ("message", f"Word {number}.")
             events.append(Event(kind, role="ada", content=text, seq=number))
-        best = float("inf")
-        for _ in range(3):
-            start = time.process_time()
-            found = Reset().judge(TraceView(Trajectory("long", {}, events)))
-            best = min(best, time.process_time() - start)
-        assert len(found) == count
-        return best / count
 
-    assert per_reset(3_200) < 4 * per_reset(200)
+        def work() -> None:
+            assert len(Reset().judge(TraceView(Trajectory("long", {}, events)))) == count
+
+        return work
+
+    growth(judges, 800, 12_800, at_most=16 * 4)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -201,16 +202,18 @@ def test_any_other_event_and_any_other_role_drops_the_finding(seq: int, role: st
     assert isinstance(held, FailureFinding) == ((seq, role) == (0, "ada"))
 
 
-def test_a_text_that_nearly_repeats_the_quote_is_no_trap() -> None:
+def test_a_text_that_nearly_repeats_the_quote_is_no_trap(growth: Any) -> None:
     """Eight times the text and the quote take about eight times the time, not sixty-four."""
 
-    def seconds(size: int) -> float:
+    def finds(size: int) -> Callable[[], object]:
         text = "a b\n" * 20 * size
-        begun = time.process_time()
-        assert find_quote("a b " * size + "c", text) is None
-        return time.process_time() - begun
 
-    assert min(seconds(40_000) for _ in range(3)) < 24 * min(seconds(5_000) for _ in range(3)) + 0.1
+        def work() -> None:
+            assert find_quote("a b " * size + "c", text) is None
+
+        return work
+
+    growth(finds, 5_000, 40_000, at_most=24)
 
 
 def test_quotes_of_json_escapes_are_those_of_the_text_not_of_the_journal() -> None:

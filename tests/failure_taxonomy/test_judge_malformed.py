@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -308,18 +307,15 @@ async def test_half_of_an_answer_closed_by_hand_counts_for_its_half(talk: Trajec
     assert opinion.coverage == 0.5
 
 
-def test_no_answer_takes_long_to_read() -> None:
+@pytest.mark.parametrize("unit", ['{"', '\\"{', '{"a":', "{x} ", '{"marker"} ', '{{"', '"{\\'])
+def test_no_answer_takes_long_to_read(growth: Any, unit: str) -> None:
     """Twice the text takes about twice the time, also where every brace could begin an answer."""
 
-    def seconds(text: str) -> float:
-        begun = time.process_time()
-        read_answer(Completion(text=text), marker=M, asked=list(MODES), source="judge")
-        return time.process_time() - begun
+    def reads(count: int) -> Callable[[], object]:
+        said = Completion(text=unit * count)
+        return lambda: read_answer(said, marker=M, asked=list(MODES), source="judge")
 
-    for unit in ('{"', '\\"{', '{"a":', "{x} ", '{"marker"} ', '{{"', '"{\\'):
-        small = min(seconds(unit * 20_000) for _ in range(3))
-        large = min(seconds(unit * 160_000) for _ in range(3))
-        assert large < 24 * small + 0.05, unit
+    growth(reads, 20_000, 160_000, at_most=24)
 
 
 # --- accidents ------------------------------------------------------------------------------------

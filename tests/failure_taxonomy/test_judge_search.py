@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -305,15 +304,16 @@ def test_what_is_searched_for_is_found_in_its_place(text: str, words: str, place
     assert text[slice(*found)] == place
 
 
-def test_a_search_takes_no_longer_for_more_words_in_a_text_that_repeats_itself() -> None:
+def test_a_search_takes_no_longer_for_more_words_in_a_text_that_repeats_itself(growth: Any) -> None:
     text = "a " * 100_000 + "b"
 
-    def seconds(words: int) -> float:
-        begun = time.process_time()
-        assert _place("a " * words + "b", text) == (len(text) - 2 * words - 1, len(text))
-        return time.process_time() - begun
+    def searches(words: int) -> Callable[[], object]:
+        def work() -> None:
+            assert _place("a " * words + "b", text) == (len(text) - 2 * words - 1, len(text))
 
-    assert min(seconds(240) for _ in range(3)) < 6 * min(seconds(2) for _ in range(3)) + 0.05
+        return work
+
+    growth(searches, 2, 240, at_most=6)
 
 
 @pytest.mark.parametrize(
@@ -502,23 +502,21 @@ async def test_notes_that_are_too_long_are_cut_and_the_opinion_says_so(trace: Ma
 # --- windows --------------------------------------------------------------------------------------
 
 
-def test_windowing_takes_time_in_proportion_to_the_text(trace: Make) -> None:
+@pytest.mark.parametrize(("events", "words"), [(2_000, 5), (1_000, 500), (20, 30_000)])
+def test_windowing_takes_time_in_proportion_to_the_text(
+    growth: Any, events: int, words: int
+) -> None:
     """Whatever the size of the events: small ones, or some that fill a window and more."""
 
-    def seconds(events: int, words: int) -> float:
+    def windowing(events: int) -> Callable[[], object]:
         talk = Trajectory("t")
         talk.events = [
             Event("message", role="ada", content=f"{n} " + "word " * words, seq=n)
             for n in range(events)
         ]
-        begun = time.process_time()
-        windows(TraceView.of(talk), size=20_000, overlap=5_000)
-        return time.process_time() - begun
+        return lambda: windows(TraceView.of(talk), size=20_000, overlap=5_000)
 
-    for events, words in ((2_000, 5), (200, 500), (4, 30_000)):
-        small = min(seconds(events, words) for _ in range(3))
-        large = min(seconds(8 * events, words) for _ in range(3))
-        assert large < 24 * small + 0.05, words
+    growth(windowing, events, 8 * events, at_most=24)
 
 
 @pytest.mark.parametrize("size", [1, 100, 1_500, 9_000])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -151,17 +151,18 @@ def test_labels_that_say_nothing_are_none(tmp_path: Path, said: dict[str, Any]) 
     assert imported.labels == ()
 
 
-def test_many_runs_take_time_in_proportion_to_their_number(tmp_path: Path) -> None:
-    def per_run(count: int) -> float:
+def test_many_runs_take_time_in_proportion_to_their_number(tmp_path: Path, growth: Any) -> None:
+    def reads(count: int) -> Callable[[], object]:
         path = tmp_path / f"{count}.jsonl"
         run = {"traj": [{"role": "user", "content": "Hello"}], "reward": 1}
         path.write_text("".join(json.dumps(run | {"task_id": n}) + "\n" for n in range(count)))
-        begun = time.process_time()
-        assert len(list(read_all(path))) == count
-        return (time.process_time() - begun) / count
 
-    per_run(10)  # imports
-    assert min(per_run(4_800) for _ in range(3)) < 4 * min(per_run(600) for _ in range(3))
+        def work() -> None:
+            assert len(list(read_all(path))) == count
+
+        return work
+
+    growth(reads, 600, 4_800, at_most=8 * 4)
 
 
 def test_files_of_its_own_converter_have_calls_and_keep_what_a_user_was_told_apart() -> None:

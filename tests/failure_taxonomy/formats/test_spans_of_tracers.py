@@ -6,9 +6,8 @@ How the files were made stands in `files/README.md`.
 
 from __future__ import annotations
 
-import gc
 import json
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -339,19 +338,17 @@ def test_a_record_that_is_none_may_be_of_any_trace_of_its_file(form: str, tmp_pa
     assert [account(each)["unsegmented"] for each in both] == [1, 0]
 
 
-def test_deep_nesting_takes_time_in_proportion_to_its_depth() -> None:
-    def per_span(count: int) -> float:
+def test_deep_nesting_takes_time_in_proportion_to_its_depth(growth: Any) -> None:
+    def tells(count: int) -> Callable[[], object]:
         spans = [Span(str(n), parent=str(n - 1), kind="other") for n in range(count)]
-        gc.disable()  # its pauses grow with all that the tests before this one left
-        begun = time.process_time()
-        tell_spans(Trajectory("t"), reversed(spans))
-        tell_spans(Trajectory("t"), spans)
-        seconds = time.process_time() - begun
-        gc.enable()
-        return seconds / count
 
-    small = min(per_span(1_000) for _ in range(3))
-    assert min(per_span(16_000) for _ in range(2)) < 5 * small
+        def work() -> None:
+            tell_spans(Trajectory("t"), reversed(spans))
+            tell_spans(Trajectory("t"), spans)
+
+        return work
+
+    growth(tells, 1_000, 16_000, at_most=16 * 5)
 
 
 def test_spans_that_claim_to_be_in_each_other_are_all_told() -> None:
@@ -361,8 +358,10 @@ def test_spans_that_claim_to_be_in_each_other_are_all_told() -> None:
     assert len(list(tell_spans(Trajectory("t"), spans).of("tool_result"))) == 6
 
 
-def test_many_observations_take_time_in_proportion_to_their_number(tmp_path: Path) -> None:
-    def per_observation(count: int) -> float:
+def test_many_observations_take_time_in_proportion_to_their_number(
+    tmp_path: Path, growth: Any
+) -> None:
+    def reads(count: int) -> Callable[[], object]:
         path = tmp_path / f"{count}.json"
         listed = [
             {
@@ -376,10 +375,10 @@ def test_many_observations_take_time_in_proportion_to_their_number(tmp_path: Pat
             for number in range(count)
         ]
         path.write_text(json.dumps({"id": "t", "observations": listed}))
-        begun = time.process_time()
-        assert len(read(path).events) == 2 * count
-        return (time.process_time() - begun) / count
 
-    per_observation(10)  # imports
-    small = min(per_observation(500) for _ in range(3))
-    assert min(per_observation(4_000) for _ in range(3)) < 4 * small
+        def work() -> None:
+            assert len(read(path).events) == 2 * count
+
+        return work
+
+    growth(reads, 500, 4_000, at_most=8 * 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -354,16 +353,14 @@ def acts(event: int, roles: int) -> Event:
 
 
 @pytest.mark.parametrize("profile", ["plans", "is a reviewer"])
-def test_many_described_roles_take_time_in_proportion_to_their_number(profile: str) -> None:
+def test_many_described_roles_take_time_in_proportion_to_their_number(
+    growth: Any, profile: str
+) -> None:
     """Each with actions of its own, none of them the one that it takes."""
 
-    def per_role(count: int) -> float:
+    def judges(count: int) -> Callable[[], object]:
         roles = [{"name": f"r{n}", "profile": profile, "actions": [f"B{n}"]} for n in range(count)]
         trajectory = Trajectory("t", {"roles": roles}, [acts(n, count) for n in range(count)])
-        begun = time.process_time()
-        RoleSpec().judge(TraceView(trajectory))
-        return (time.process_time() - begun) / count
+        return lambda: RoleSpec().judge(TraceView(trajectory))
 
-    per_role(10)
-    small = min(per_role(500) for _ in range(3))
-    assert min(per_role(8_000) for _ in range(2)) < 5 * small
+    growth(judges, 500, 8_000, at_most=16 * 5)
