@@ -67,10 +67,11 @@ class AppendFile:
             if fsync and not self.size:
                 sync_folder(path.parent)
         except BlockingIOError:
+            who = other_process(self.fd)
             self.close()
             raise JournalError(
                 path,
-                "another process, or another part of this one, is writing it. "
+                f"{who}, or another part of this one, is writing it. "
                 "Close that one first, or record to another file.",
             ) from None
         except OSError as error:
@@ -180,6 +181,17 @@ def lock(fd: int, *, wait: bool = False) -> None:
     """Lock an open file for writing. Raises BlockingIOError if someone else has it."""
     if sys.platform != "win32":
         fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def other_process(fd: int) -> str:
+    """Who has locked an open file: `another process`, with its number where the kernel tells it."""
+    seen = os.fstat(fd)
+    device = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
+    with contextlib.suppress(OSError), open("/proc/locks", encoding="ascii") as lines:
+        for words in map(str.split, lines):
+            if words[1] == "FLOCK" and words[5] == device and words[4] != str(os.getpid()):
+                return f"another process ({words[4]})"
+    return "another process"
 
 
 def sync_folder(folder: Path) -> None:

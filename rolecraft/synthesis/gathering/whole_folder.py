@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rolecraft.errors import UsageError
-from rolecraft.trajectories.append_file import lock
+from rolecraft.synthesis.locked import locked
 
 _HERE = -100
 _EXCHANGE = 2
@@ -32,15 +31,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     Raises `UsageError` while another process does the same, and `OSError` where the disk refuses.
     """
     beside = path.parent
-    beside.mkdir(parents=True, exist_ok=True)
-    locked = os.open(beside, os.O_RDONLY)
-    try:
-        try:
-            lock(locked)
-        except BlockingIOError:
-            raise UsageError(
-                f"Another process is writing `{path}`: wait for it, or name another folder."
-            ) from None
+    with locked(beside, f"writing `{path}`"):
         _clear(path)
         new = Path(tempfile.mkdtemp(prefix=f".{path.name}-new-", dir=beside))
         try:
@@ -49,8 +40,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
             _put(new, path)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-    finally:
-        os.close(locked)
 
 
 def _clear(path: Path) -> None:

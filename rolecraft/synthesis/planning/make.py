@@ -25,6 +25,7 @@ from rolecraft.environments.software_engineering.taken import installed_modules
 from rolecraft.errors import UsageError
 from rolecraft.sandboxes import SandboxProvider, default_provider
 from rolecraft.synthesis.folder import SynthesisFolder
+from rolecraft.synthesis.locked import locked
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.planning import cmake
 from rolecraft.synthesis.planning.clean import measure
@@ -65,49 +66,62 @@ async def make_plan(
             f"`{folder.path}` has bugs of a plan that is gone, and they fit no other: choose "
             f"another --out, or delete all of the folder."
         )
+    with writing(folder.path), _alone(folder.path):
+        if folder.plan.exists():  # of a process that has just made it
+            return _known(folder, asked, tell)
+        return await _made(source, folder, settings, asked, tell, provider)
+
+
+async def _made(
+    source: Path,
+    folder: SynthesisFolder,
+    settings: PlanSettings,
+    asked: dict[str, Any],
+    tell: Tell,
+    provider: SandboxProvider | None,
+) -> Plan:
     started = time.monotonic()
-    with _gone_if_refused(folder.path), writing(folder.path):
-        folder.path.mkdir(parents=True, exist_ok=True)
-        tell(f"The source: `{source}` ...")
-        await asyncio.to_thread(copy_source, source, folder.source, tests=settings.tests)
-        project, found, environment = await asyncio.to_thread(
-            _prepared, source, folder, settings, tell
-        )
-        runs_in = provider or default_provider()
-        bases = Bases()
-        try:
-            row = _instance(project)
-            base = await bases.of(row)
-            runs = CleanRuns(runs_in, base.graded, Runtime.of(row), project, settings)
-            reader = Plan(project, Suite(outcomes={})).reader()
-            measured = await measure(runs, found.roots, reader, tell=tell)
-        finally:
-            bases.close()
-        about = {
-            "asked": asked,
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": round(time.monotonic() - started, 1),
-            "entities": found.entities,
-            "installed": list(environment.installed),
-            "written": list(measured.written),
-            "warnings": [*environment.warnings, *measured.warnings],
-        }
-        project = replace(project, test_command=(*project.test_command, *measured.options))
-        made = Plan(project, measured.suite, about)
-        made.save(folder)
+    tell(f"The source: `{source}` ...")
+    await asyncio.to_thread(copy_source, source, folder.source, tests=settings.tests)
+    project, found, environment = await asyncio.to_thread(_prepared, source, folder, settings, tell)
+    runs_in = provider or default_provider()
+    bases = Bases()
+    try:
+        row = _instance(project)
+        base = await bases.of(row)
+        runs = CleanRuns(runs_in, base.graded, Runtime.of(row), project, settings)
+        reader = Plan(project, Suite(outcomes={})).reader()
+        measured = await measure(runs, found.roots, reader, tell=tell)
+    finally:
+        bases.close()
+    about = {
+        "asked": asked,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - started, 1),
+        "entities": found.entities,
+        "installed": list(environment.installed),
+        "written": list(measured.written),
+        "warnings": [*environment.warnings, *measured.warnings],
+    }
+    project = replace(project, test_command=(*project.test_command, *measured.options))
+    made = Plan(project, measured.suite, about)
+    made.save(folder)
     return made
 
 
 @contextmanager
-def _gone_if_refused(folder: Path) -> Iterator[None]:
-    """A folder that there was not, and that nothing is planned in, is not left behind."""
+def _alone(folder: Path) -> Iterator[None]:
+    """For this process alone. A folder that there was not is not left behind if there is no plan
+    in the end.
+    """
     was_there = folder.exists()
-    try:
-        yield
-    except UsageError:
-        if not was_there:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+    with locked(folder, f"making a plan in `{folder}`"):
+        try:
+            yield
+        except UsageError:
+            if not was_there:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def _known(folder: SynthesisFolder, asked: dict[str, Any], tell: Tell) -> Plan:
