@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rolecraft.cli._exits import CommandLineError
 from rolecraft.cli._models import Models
@@ -110,8 +112,9 @@ async def _train(
             )
             if differs := _slow_from_scratch(algorithm):
                 output.note(
-                    f"Where the reward stays flat, look at what else is made for trained models: "
-                    f"{differs}. Set it in a config, or leave --algorithm out."
+                    f"Where the reward stays flat, it is for what else is made for trained models: "
+                    f"{', and '.join(differs.values())}. In a config (--config) write `algorithm: "
+                    f"{_in_yaml(config.algorithm, differs)}`, or leave --algorithm out."
                 )
     if config.adapters:  # they are there, as they were served last
         folder.weights = folder.path / BASE if config.model is None else None
@@ -174,19 +177,29 @@ async def _train(
     return run
 
 
-def _slow_from_scratch(algorithm: Algorithm) -> str:
-    """What an algorithm has that holds back a model which knows nothing yet, in words."""
+def _slow_from_scratch(algorithm: Algorithm) -> dict[str, str]:
+    """What an algorithm has that holds back a model which knows nothing yet: setting and reason."""
     from rolecraft.training import FROM_SCRATCH
 
-    found = []
-    if algorithm.group < FROM_SCRATCH.group:
-        found.append(
-            f"groups of {algorithm.group} seldom differ where success is rare (`group: "
-            f"{FROM_SCRATCH.group}`)"
-        )
+    found = {}
     if algorithm.kl is not None:
-        found.append("the penalty for leaving the base keeps it at chance (`kl: null`)")
-    return ", and ".join(found)
+        found["kl"] = "the penalty for leaving the base keeps it at chance"
+    if algorithm.compares_groups and algorithm.group < FROM_SCRATCH.group:
+        found["group"] = f"groups of {algorithm.group} seldom differ where success is rare"
+    return found
+
+
+def _in_yaml(given: Any, differs: Iterable[str]) -> str:
+    """The settings of an algorithm as given, with these as a model from scratch wants them."""
+    from rolecraft.training import FROM_SCRATCH
+
+    settings = {"name": given} if isinstance(given, str) else dict(given or {})
+    settings |= {name: getattr(FROM_SCRATCH, name) for name in differs}
+    parts = [
+        f"{name}: {value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in settings.items()
+    ]
+    return "{" + ", ".join(parts) + "}"
 
 
 def _model(

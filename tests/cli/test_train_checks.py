@@ -119,5 +119,8 @@ def test_what_does_not_apply_to_an_untrained_model_is_said(cli: Callable[..., An
 def test_a_preset_from_scratch_says_what_else_holds_it_back(cli: Callable[..., Any]) -> None:
     done = cli("train", "relay", "--algorithm", "rloo", *SHORT, "--no-checks")
     assert done.code == ExitCode.OK, done.err
-    assert "groups of 4 seldom differ where success is rare (`group: 16`)" in done.err
-    assert "(`kl: null`)" in done.err
+    assert "groups of 4 seldom differ where success is rare" in done.err
+    assert "write `algorithm: {name: rloo, kl: null, group: 16}`" in done.err
+    done = cli("train", "relay", "--algorithm", "ppo", *SHORT, "--no-checks", "--out", "ppo")
+    assert done.code == ExitCode.OK, done.err
+    assert "stays flat" not in done.err, "it has neither groups nor a penalty"
