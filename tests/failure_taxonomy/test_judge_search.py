@@ -516,7 +516,7 @@ def test_windowing_takes_time_in_proportion_to_the_text(
         ]
         return lambda: windows(TraceView.of(talk), size=20_000, overlap=5_000)
 
-    growth(windowing, events, 8 * events, at_most=24)
+    growth(windowing, events, 8 * events, at_most=40)
 
 
 @pytest.mark.parametrize("size", [1, 100, 1_500, 9_000])

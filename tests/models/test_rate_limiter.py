@@ -581,7 +581,7 @@ async def test_sixty_sessions_over_http_all_get_their_answers_and_another_model_
     assert (undisturbed.congestions, undisturbed.refusals) == (0, 0)
 
 
-def test_a_turn_costs_microseconds():
+def test_a_turn_costs_microseconds(growth):
     """Against a lock of asyncio's own, taken and released: the same work, many times over."""
 
     async def turns() -> None:
@@ -596,12 +596,4 @@ def test_a_turn_costs_microseconds():
             async with lock:
                 pass
 
-    def fastest(work) -> float:
-        took = []
-        for _ in range(3):
-            start = time.process_time()
-            asyncio.run(work())
-            took.append(time.process_time() - start)
-        return min(took)
-
-    assert fastest(turns) < 25 * fastest(locks)
+    growth(lambda work: lambda: asyncio.run(work()), locks, turns, at_most=25)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -139,28 +139,20 @@ def test_a_history_reads_like_the_list_it_shows(
         assert history.index(one) == messages.index(one)
 
 
-def cost_of_adding(count: int) -> float:
-    """CPU seconds for each message when `count` are added."""
-    messages = [message(number) for number in range(count)]
-    memory = Memory()
-    gc.disable()  # its pauses come at random
-    start = time.thread_time()
-    for one in messages:
-        memory.add(one)
-        memory.history[-1]
-        memory.get(1)
-    memory.get_by_action(Write)
-    seconds = time.thread_time() - start
-    gc.enable()
-    return seconds / count
-
-
-def test_adding_costs_the_same_in_a_long_memory_as_in_a_short_one() -> None:
+def test_adding_costs_the_same_in_a_long_memory_as_in_a_short_one(growth: Any) -> None:
     """Wart 14: 16 times the messages cost 228 times as much."""
-    short = long = float("inf")
-    for _ in range(50):  # a busy machine makes some tries slow, never too fast
-        short = min(short, *(cost_of_adding(250) for _ in range(4)))
-        long = min(long, cost_of_adding(4000))
-        if long <= 2 * short:
-            break
-    assert long <= 2 * short
+
+    def adds(count: int) -> Callable[[], object]:
+        messages = [message(number) for number in range(count)]
+        memory = Memory()
+
+        def work() -> None:
+            for one in messages:
+                memory.add(one)
+                memory.history[-1]
+                memory.get(1)
+            memory.get_by_action(Write)
+
+        return work
+
+    growth(adds, 4_000, 64_000, at_most=16 * 4)

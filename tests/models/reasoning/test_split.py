@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import example, given
@@ -266,22 +265,24 @@ def test_the_pieces_of_a_stream_make_up_its_end(text, form, inside, size):
     assert reasoning.strip() == whole.reasoning.strip()
 
 
-def test_a_megabyte_of_beginnings_of_markers_costs_time_in_proportion():
-    def seconds(unit: str, size: int, piece: int) -> float:
-        text = (unit * (size // len(unit) + 1))[:size]
-        took = []
-        for _ in range(3):
-            begun = time.process_time()
+@pytest.mark.parametrize(
+    "unit", ["<", "<think>", "</think>", "◁", "<think><tool_call>", "`</think>`", " "]
+)
+@pytest.mark.parametrize(("size", "pieces"), [(1_000_000, 1), (160_000, 40_000)])
+def test_a_megabyte_of_beginnings_of_markers_costs_time_in_proportion(growth, unit, size, pieces):
+    def feeds(share):
+        text = (unit * (size // len(unit) + 1))[: int(size * share)]
+        piece = size // pieces if pieces > 1 else len(text)
+
+        def work():
             stream = ReasoningStream("qwen3")
-            for at in range(0, size, piece):
+            for at in range(0, len(text), piece):
                 stream.feed(text[at : at + piece])
             stream.finish()
-            took.append(time.process_time() - begun)
-        return min(took)
 
-    for unit in ("<", "<think>", "</think>", "◁", "<think><tool_call>", "`</think>`", " "):
-        assert seconds(unit, 1_000_000, 1_000_000) <= 40 * seconds(unit, 100_000, 100_000) + 0.05
-        assert seconds(unit, 160_000, 4) <= 40 * seconds(unit, 16_000, 4) + 0.05
+        return work
+
+    growth(feeds, 0.1, 1.0, at_most=40)
 
 
 # --- formats of one's own -----------------------------------------------------------------------

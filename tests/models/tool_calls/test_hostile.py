@@ -34,14 +34,10 @@ MILLION = 1_000_000
 STARTS = st.sampled_from((False, True, None))
 
 
-def seconds(work: Callable[[], Any], *, runs: int = 3) -> float:
-    """The least processor time of some runs."""
-    times = []
-    for _ in range(runs):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
+def seconds(work: Callable[[], Any]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 # Nothing raises, nothing is lost, nothing is invented.
@@ -118,11 +114,7 @@ FLOODS = ("<", "{", "[", '"', "\\", " ", "\x00", "(")
 @pytest.mark.parametrize("char", FLOODS)
 def test_a_million_of_one_character_are_text(form: str, char: str) -> None:
     text = char * MILLION
-    start = time.process_time()
-    output = whole(form, text)
-    took = time.process_time() - start
-    # A wide limit, for slow machines: what is quadratic in a million takes hours.
-    assert took < 10
+    output = whole(form, text)  # what is quadratic in a million takes hours
     assert output.content == text or not text.strip() or output.diagnostics
     assert not output.tool_calls
 
@@ -146,7 +138,9 @@ LINE = "    if a < b:  # 'x' \"y\" \\ { [\n"
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_long_argument_in_small_deltas_costs_at_most_ten_times_the_whole(form: str) -> None:
+def test_a_long_argument_in_small_deltas_costs_at_most_ten_times_the_whole(
+    growth: Any, form: str
+) -> None:
     """Handing the deltas over counts as part of the whole.
 
     A megabyte at once takes one to four milliseconds, most of it in C. To call a function that
@@ -155,8 +149,15 @@ def test_a_long_argument_in_small_deltas_costs_at_most_ten_times_the_whole(form:
     text = long_call(form, MILLION)
     deltas = chunks(text, 4)
     assert in_pieces(form, deltas, tools=WRITES) == whole(form, text, tools=WRITES)
-    at_once = seconds(lambda: whole(form, text, tools=WRITES)) + seconds(lambda: hand_over(deltas))
-    assert seconds(lambda: in_pieces(form, deltas, tools=WRITES)) <= 10 * at_once
+
+    def at_once() -> None:
+        whole(form, text, tools=WRITES)
+        hand_over(deltas)
+
+    def in_deltas() -> None:
+        in_pieces(form, deltas, tools=WRITES)
+
+    growth(lambda work: work, at_once, in_deltas, at_most=10)
 
 
 WRITES = tools_for([ToolCall("f", {"code": ""})])
@@ -190,10 +191,10 @@ def families(form: str) -> list[str]:
     return alone + pairs + unfinished + thinking
 
 
-def grows_linearly(
-    form: str, unit: str, *, size: int = 0, length: int = 6_000, runs: int = 1
-) -> bool:
-    """Whether eight times the text takes at most twenty times as long."""
+def repeats(
+    form: str, unit: str, *, size: int = 0, length: int = 6_000
+) -> Callable[[int], Callable[[], Any]]:
+    """Makes the reading of so many times `length` characters."""
     count = max(1, length // len(unit))
 
     def work(times: int) -> Callable[[], Any]:
@@ -203,23 +204,28 @@ def grows_linearly(
         deltas = chunks(text, size)
         return lambda: in_pieces(form, deltas)
 
-    return seconds(work(8), runs=runs) <= 20 * seconds(work(1), runs=runs) + 0.02
+    return work
+
+
+def looks_linear(work: Callable[[int], Callable[[], Any]]) -> bool:
+    """Whether eight times the text takes at most twenty times as long, at first sight.
+
+    There are hundreds; only what looks slow is measured with care.
+    """
+    return seconds(work(8)) <= 20 * seconds(work(1)) + 0.02
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
-def test_time_grows_with_the_length_whatever_is_repeated(form: str) -> None:
-    units = families(form)
-    slow = [unit for unit in units if not grows_linearly(form, unit)]
-    # Once more, because another process may have had the machine.
-    slow = [unit for unit in slow if not grows_linearly(form, unit, runs=3)]
-    assert not slow
+def test_time_grows_with_the_length_whatever_is_repeated(growth: Any, form: str) -> None:
+    for unit in families(form):
+        if not looks_linear(work := repeats(form, unit)):
+            growth(work, 1, 8, at_most=20)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
-def test_time_grows_with_the_length_in_small_deltas_too(form: str) -> None:
-    units = families(form)[::3]
-    slow = [unit for unit in units if not grows_linearly(form, unit, size=4, length=4_000)]
-    slow = [unit for unit in slow if not grows_linearly(form, unit, size=4, length=4_000, runs=3)]
-    assert not slow
+def test_time_grows_with_the_length_in_small_deltas_too(growth: Any, form: str) -> None:
+    for unit in families(form)[::3]:
+        if not looks_linear(work := repeats(form, unit, size=4, length=4_000)):
+            growth(work, 1, 8, at_most=20)
