@@ -34,6 +34,7 @@ from rolecraft.training.policy.trainer import UpdateStats
 from rolecraft.training.rl.checks import (
     check_adapters,
     check_base,
+    check_counterfactual,
     check_numbers,
     check_thinking,
     frozen_models,
@@ -135,6 +136,7 @@ async def train(
         raise UsageError(f"`train({name}=True)` wants the `folder` to write to.")
     if algorithm is None:
         algorithm = FROM_SCRATCH if model is None else Algorithm()
+    check_counterfactual(scenario, credit or Credit())
     model = policy(scenario, model, seed)
     role_models = frozen_models(scenario, frozen)
     home = None if folder is None else Path(folder)

@@ -18,6 +18,7 @@ from rolecraft.rewards import Opinion, Ranking
 from rolecraft.scenarios import Scenario
 from rolecraft.scenarios.relay import relay
 from rolecraft.training import FROM_SCRATCH, train
+from rolecraft.training.credit import credit
 from rolecraft.training.rl.checks import policy
 from rolecraft.training.rl.playing import Player, attempts
 
@@ -163,3 +164,32 @@ async def test_where_a_comparison_breaks_the_others_are_not_left_asking() -> Non
     with pytest.raises(UsageError, match="no such judge"):
         await player.play(tasks)
     assert ended == ["begun", "begun", "stopped"]
+
+
+async def test_a_ranking_is_refused_where_the_other_side_of_a_comparison_cannot_have_it() -> None:
+    """The team without a role is in no group: each role would be paid for what it lacks."""
+    judge = Judge(lambda number: number)
+    with pytest.raises(UsageError, match=r"counterfactual.*`Ranking\('better'\)`.*Take `Opinion"):
+        await train(judged(judge), credit=credit("counterfactual"), steps=1, tasks_per_step=1)
+    assert judge.asked == []
+
+
+async def test_an_opinion_is_asked_of_runs_with_and_without_a_role_alike() -> None:
+    asked = 0
+
+    def fair(call: ModelCall) -> str:
+        nonlocal asked
+        asked += 1
+        marker = re.search(r"The fence marker is (\w+)\.", call.messages[-1].content)
+        assert marker is not None
+        return json.dumps({"marker": marker[1], "reason": "as good as any", "points": 10})
+
+    one = Opinion("good", FunctionModel(fair, name="judge"), "A good answer.", most=0.1)
+    await train(
+        replace(relay, reward=relay.reward + one),
+        algorithm=replace(FROM_SCRATCH, group=2, epochs=1),
+        credit=credit("counterfactual"),
+        steps=1,
+        tasks_per_step=1,
+    )
+    assert asked == 2 * 3, "each attempt, and each without the planner and without the executor"
