@@ -15,9 +15,11 @@ import ctypes
 import json
 import math
 import os
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -37,6 +39,17 @@ if TYPE_CHECKING:
 
 _FORMATS = " Known formats:"
 _UNBOUNDED = 100_000
+_all_steps: ContextVar[bool] = ContextVar("all_steps", default=False)
+
+
+@contextlib.contextmanager
+def all_steps() -> Iterator[None]:
+    """Commands that run here are steps of one: none says which comes next."""
+    token = _all_steps.set(True)
+    try:
+        yield
+    finally:
+        _all_steps.reset(token)
 
 
 class Output:
@@ -114,6 +127,11 @@ class Output:
     def note(self, text: str) -> None:
         """A line on what is going on, always on stderr."""
         self.progress.print(Text(printable(text), "dim"), soft_wrap=True)
+
+    def then(self, *words: object) -> None:
+        """The command that comes after this one, unless a command runs both (`all_steps`)."""
+        if not _all_steps.get():
+            self.note(f"Next: {shlex.join(map(str, words))}")
 
     def warn(self, text: str) -> None:
         """A line on what is wrong, always on stderr. The list of formats is said once."""

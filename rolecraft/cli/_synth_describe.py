@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,7 +82,7 @@ def describe(
             _show(place, sample, output)
         if found.stopped or found.failed:
             raise typer.Exit(ExitCode.INCOMPLETE)
-        output.note(f"Next: rolecraft synth gather {shlex.quote(str(folder))}")
+        output.then("rolecraft", "synth", "gather", folder)
 
 
 async def _describe(
@@ -147,6 +146,9 @@ def _say(found: Described, place: SynthesisFolder, output: Output) -> None:
     for source, number in found.written.items():
         by = {"model": "by the model", "template": "by templates"}.get(source, source)
         output.say(f"{count(number, 'text')} {by}.")
+    if found.alike:
+        said = "says what another task's says as well" if found.alike == 1 else "say what others do"
+        output.say(f"{found.alike:,} of them {said}: their failing tests tell no more.")
     if found.kept:
         output.say(
             f"{count(found.kept, 'task')} had been described before (--again writes new texts)."

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rolecraft.cli._options import Debug, Json, Out, Seed
+from rolecraft.cli._output import all_steps
 from rolecraft.cli._synth_describe import describe
 from rolecraft.cli._synth_gather import gather
 from rolecraft.cli._synth_plan import Environment, plan
@@ -36,8 +37,9 @@ def make(
 
     Each has its default options. Called again, it goes on where it was.
     """
-    plan(source, out, environment=environment, json=json, debug=debug)
-    plant(out, most=most, seed=seed, json=json, debug=debug)
-    validate(out, workers=workers, json=json, debug=debug)
-    describe(out, json=json, debug=debug)
-    gather(out, json=json, debug=debug)
+    with all_steps():
+        plan(source, out, environment=environment, json=json, debug=debug)
+        plant(out, most=most, seed=seed, json=json, debug=debug)
+        validate(out, workers=workers, json=json, debug=debug)
+        describe(out, json=json, debug=debug)
+        gather(out, json=json, debug=debug)

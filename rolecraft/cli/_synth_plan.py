@@ -115,4 +115,4 @@ def _say(summary: Summary, out: Path, output: Output) -> None:
         output.say(f"  {name:<12}{value}")
     for warning in summary.warnings:
         output.warn(warning)
-    output.say(f"Next: rolecraft synth plant {shlex.quote(str(out))}")
+    output.then("rolecraft", "synth", "plant", out)

@@ -81,7 +81,7 @@ def plant(
                 on_candidate=drawn,
             )
         _tell(planted, output)
-        output.note(f"Next: rolecraft synth validate {out}")
+        output.then("rolecraft", "synth", "validate", out)
 
 
 def _tell(planted: Planted, output: Output) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, aclosing
@@ -95,7 +94,7 @@ def validate(
                 f"{tally.valid} valid: of {tally.tests} tests a bug fails {tally.at(0.5)} in the "
                 f"middle, and {tally.at(0.9)} or fewer with nine of ten."
             )
-            output.note(f"Next: rolecraft synth describe {shlex.quote(str(out))}")
+            output.then("rolecraft", "synth", "describe", out)
 
 
 async def _run(

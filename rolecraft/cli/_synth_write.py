@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -98,7 +97,7 @@ def write(
             _say_written(found, output)
             if found.stopped or found.failed:
                 raise typer.Exit(ExitCode.INCOMPLETE)
-        output.note(f"Next: rolecraft synth validate {shlex.quote(str(folder))}")
+        output.then("rolecraft", "synth", "validate", folder)
 
 
 def combine(
@@ -133,7 +132,7 @@ def combine(
             )
         output.result({"candidates": found.made, "before": found.before})
         output.say(f"{count(found.made, 'candidate')}{_before(found.before)}.")
-        output.note(f"Next: rolecraft synth validate {shlex.quote(str(folder))}")
+        output.then("rolecraft", "synth", "validate", folder)
 
 
 async def _patches(folder: Path, patches: Path, polarity: PatchIs, output: Output) -> GivenBugs:

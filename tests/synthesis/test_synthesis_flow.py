@@ -183,8 +183,11 @@ def test_one_command_does_all_steps_and_called_again_finds_them_done(
     rows = (tmp_path / "out/tasks/tasks.jsonl").read_text()
     assert said["tasks"] == len(rows.splitlines()) >= 3
     assert all(json.loads(row)["problem_statement"] for row in rows.splitlines())
-    rolecraft(*command)
+    again = CliRunner().invoke(app, [*command[:-1]])
+    assert again.exit_code == 0, again.output
     assert (tmp_path / "out/tasks/tasks.jsonl").read_text() == rows
+    assert "Next:" not in again.output, "of its steps none but the last one says what comes then"
+    assert "rolecraft run out/tasks/scenario.py:tasks" in again.output
 
 
 def test_a_cpp_project_becomes_tasks_that_are_graded(

@@ -56,7 +56,7 @@ def test_the_summary_says_what_was_found_and_what_comes_next(
     said, told = run("synth", "plan", source, "--out", out, "--environment", bare_environment)
     assert "1 file, 1 function or class" in said
     assert "1 that pass" in said
-    assert f"Next: rolecraft synth plant {out}" in said
+    assert f"Next: rolecraft synth plant {out}" in told
     assert "The clean tests, the second time" in told
     # The plan is there now, and reading it takes no tests.
     said, told = run(
