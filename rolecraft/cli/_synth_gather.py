@@ -76,6 +76,8 @@ def _say(found: Gathered, output: Output) -> None:
     output.say(f"{tasks} in `{found.folder}`: {splits}.", style="bold")
     for reason, names in sorted(found.left_out.items()):
         output.say(f"  {len(names):,} left out: they {_WORDS[reason]}.")
+    if found.alike:
+        output.say(f"  {found.alike:,} have an issue text that says what another one's says.")
     for remark in found.remarks:
         output.warn(remark)
     scenario = shlex.quote(str(found.folder / "scenario.py"))

@@ -144,6 +144,8 @@ def _show(found: Statistics, output: Output) -> None:
             f"Tests to mend: {_number(spread.least)} to {_number(spread.most)}, half at most "
             f"{_number(spread.median)}, nine tenths at most {_number(spread.p90)}."
         )
+    if found.alike:
+        output.say(f"Issue texts that say what another one says: {found.alike:,}.")
     if found.modifiers:
         rows = [
             (name, row.candidates, row.validated, row.valid, row.tasks,

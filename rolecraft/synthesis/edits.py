@@ -85,13 +85,14 @@ def line_starts(text: str) -> tuple[int, ...]:
 
 def _without_equal_lines(old: str, edit: Edit) -> tuple[int, int]:
     """What the edit takes away, less the whole lines at its ends that it puts back."""
-    was, now = _code_lines(old[edit.start : edit.end]), _code_lines(edit.text)
+    was, now = code_lines(old[edit.start : edit.end]), code_lines(edit.text)
     first, last = _equal_ends(was, now)
     start = edit.start + sum(map(len, was[:first]))
     return start, edit.end - sum(map(len, was[len(was) - last :]))
 
 
-def _code_lines(text: str) -> list[str]:
+def code_lines(text: str) -> list[str]:
+    """The lines of code, with their ends."""
     return [
         text[start:end] for start, end in pairwise((*line_starts(text), len(text))) if end > start
     ]

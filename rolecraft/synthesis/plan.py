@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -63,16 +64,7 @@ class Plan:
 
     def reader(self) -> Callable[[str], str]:
         """Reads a clean file by its path; each is read once. See `candidates.Read`."""
-        known: dict[str, str] = {}
-        source = Path(self.project.source)
-
-        def read(path: str) -> str:
-            if path not in known:
-                place = source / path
-                known[path] = place.read_bytes().decode("utf-8") if place.exists() else ""
-            return known[path]
-
-        return read
+        return cache(self.project.read)
 
 
 def _tuples(value: Any) -> Any:

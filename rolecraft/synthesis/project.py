@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rolecraft.environments.software_engineering.instances import Runner
 
@@ -31,3 +32,8 @@ class Project:
     """Folders from which its packages are imported, such as `("src",)`."""
     environment: str = ""
     """The venv with pytest and what the project needs. Empty: none is needed (CTest)."""
+
+    def read(self, path: str) -> str:
+        """The text of a clean file; empty for one that is not there. See `candidates.Read`."""
+        place = Path(self.source) / path
+        return place.read_bytes().decode("utf-8") if place.exists() else ""

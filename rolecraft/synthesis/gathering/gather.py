@@ -40,6 +40,7 @@ from rolecraft.synthesis.gathering.tasks import REPOSITORY
 from rolecraft.synthesis.gathering.whole_folder import whole_folder
 from rolecraft.synthesis.ledger import LedgerView
 from rolecraft.synthesis.plan import Plan
+from rolecraft.synthesis.texts.alike import alike
 from rolecraft.synthesis.texts.leak_check import find_leaks
 from rolecraft.synthesis.texts.solution import Sources
 from rolecraft.synthesis.texts.text import IssueText
@@ -67,6 +68,8 @@ class Gathered:
     splits: dict[Split, int]
     left_out: dict[Reason, list[str]]
     """The ids."""
+    alike: int = 0
+    """Tasks whose text says what that of another one says as well."""
     remarks: list[str] = field(default_factory=list)
     """What a user should know, a sentence each."""
 
@@ -76,6 +79,7 @@ class Gathered:
             "tasks": self.tasks,
             "splits": self.splits,
             "left_out": self.left_out,
+            "alike": self.alike,
             "remarks": self.remarks,
         }
 
@@ -118,6 +122,7 @@ def gather(
             tasks=len(chosen),
             splits=dict(splits),
             left_out=gathering.left_out,
+            alike=alike(each.text for each in chosen),
             remarks=gathering.remarks,
         )
         said = json.dumps(found.record(), indent=1, ensure_ascii=False)

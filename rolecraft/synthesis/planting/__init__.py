@@ -1,6 +1,6 @@
 """Planting: which of the bugs that the modifiers know are written down as candidates.
 
-    sources.py   the files, their functions and classes, and each possible change of them
+    trees.py     the files, their functions and classes, and each possible change of them
     sight.py     which share of the tests sees a change
     order.py     in which order they are drawn
     plant.py     drawing them

@@ -15,7 +15,7 @@ from rolecraft.synthesis.modifiers import Entity, Modifier, Refused, Variant, kn
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.planting.order import Place, places
 from rolecraft.synthesis.planting.sight import Sight
-from rolecraft.synthesis.planting.sources import Sources
+from rolecraft.synthesis.planting.trees import Trees
 
 AT_ONCE = 256
 """Changes that are written together, so that each file is read once for many of them."""
@@ -27,7 +27,7 @@ class Survey:
 
     seed: int
     modifiers: Mapping[str, Modifier]
-    sources: Sources
+    trees: Trees
     places: list[Place] = field(default_factory=list)
     entities: int = 0
     unseen: int = 0
@@ -79,8 +79,8 @@ def survey(
     `unseen` also takes changes that no test sees. Raises `UnknownName` for a modifier that there is
     not, and `UsageError` for a project without Python code.
     """
-    sources, sight = Sources(plan.reader(), seed), Sight(plan.suite)
-    found = Survey(seed, chosen_modifiers(modifiers), sources)
+    trees, sight = Trees(plan.reader(), seed), Sight(plan.suite)
+    found = Survey(seed, chosen_modifiers(modifiers), trees)
     files = [path for path in plan.project.code if path.endswith((".py", ".pyi"))]
     if not files:
         raise UsageError(
@@ -89,7 +89,7 @@ def survey(
         )
     for path in files:
         try:
-            entities = sources.entities(path)
+            entities = trees.entities(path)
         except Refused as error:
             found.refused[path] = str(error)
             entities = []
@@ -124,7 +124,7 @@ def _variants(found: Survey, entity: Entity, number: int, modifier: Modifier) ->
     other.
     """
     try:
-        return found.sources.variants(entity.path, number, modifier)
+        return found.trees.variants(entity.path, number, modifier)
     except Exception as error:
         found.refused[f"{entity.id} ({modifier.name})"] = f"{type(error).__name__}: {error}"
         return []
@@ -208,9 +208,9 @@ def _of_file(
     project: str, surveyed: Survey, path: str, wanted: Sequence[Place], refused: dict[str, str]
 ) -> Iterator[tuple[Place, Candidate]]:
     for place in wanted:
-        entity, name = surveyed.sources.entities(path)[place.entity], place.modifier
+        entity, name = surveyed.trees.entities(path)[place.entity], place.modifier
         modifier = surveyed.modifiers[name]
-        variant = surveyed.sources.variants(path, place.entity, modifier)[place.variant]
+        variant = surveyed.trees.variants(path, place.entity, modifier)[place.variant]
         try:
             text = entity.as_text(variant)
             key = entity.key_of(text)

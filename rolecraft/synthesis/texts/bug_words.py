@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _CHANGED = r"(?:swapped|changed|flipped|replaced|inverted|negated|reversed|removed|dropped|deleted)"
 _PARTS = (
@@ -45,13 +45,13 @@ _WORDS_OF_USERS = frozenset({"modify", "rewrite", "combine", "mirror"})
 """Names of ways to make a bug that anybody may write."""
 
 
-def bug_words(text: str, modifier: str = "") -> Iterator[str]:
-    """Such words in the prose of a text, and the name of the `modifier` that made the bug."""
+def bug_words(text: str, modifiers: Iterable[str] = ()) -> Iterator[str]:
+    """Such words in the prose of a text, and the names of the `modifiers` that made the bug."""
     prose = _PROSE_ONLY.sub(" ", text)
     for pattern in _BUG_WORDS:
         if found := pattern.search(prose):
             yield found.group()
-    for name in modifier.split("+"):
+    for name in modifiers:
         parts = re.split(r"[-_ ]+", name)
         if len(parts) < 2 or name in _WORDS_OF_USERS:
             continue

@@ -3,14 +3,16 @@
     described = await describe(folder, model=LiteLLMModel("openai/gpt-4o-mini"), usd=2.0)
 
 Invariant: a text that is there is kept, unless it is to be written again, and a model is asked
-about a task once. What is held of a task is gone when its text is written.
+about a task once. What is held of a task is gone when its text is written, but for a digest by
+which texts that would say the same are told.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rolecraft.errors import LimitReached, ModelError, UsageError
@@ -22,6 +24,7 @@ from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger, LedgerView
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.project import Project
+from rolecraft.synthesis.texts.alike import gist
 from rolecraft.synthesis.texts.by_model import write_text
 from rolecraft.synthesis.texts.leak_check import find_leaks
 from rolecraft.synthesis.texts.leaks import Leak
@@ -45,6 +48,8 @@ class Described:
     """New texts, by who wrote them."""
     kept: int = 0
     """Tasks that had one, or of which it was known that there is none."""
+    alike: int = 0
+    """New ones that say what another task's text says as well: their failing tests tell no more."""
     without: list[str] = field(default_factory=list)
     """Ids of which nothing can be said."""
     failed: dict[str, str] = field(default_factory=dict)
@@ -71,9 +76,10 @@ async def describe(
 ) -> Described:
     """Write `folder.texts` for the valid candidates: by `model`, or by templates.
 
-    `usd` is what models may cost in US dollars, with what earlier calls on this folder took. With
-    `again` also tasks that have a text get a new one. Raises `UsageError` if there is no plan or
-    nothing was validated, and `ModelError` for a model that cannot be asked at all.
+    `usd` is what models may cost in US dollars, with what earlier calls on this folder took, also
+    for texts that were replaced. With `again` also tasks that have a text get a new one. Raises
+    `UsageError` if there is no plan or nothing was validated, and `ModelError` for a model that
+    cannot be asked at all.
     """
     project = Plan.load(folder).project
     if not folder.verdicts.exists():
@@ -86,7 +92,9 @@ async def describe(
     verdicts = LedgerView(folder.verdicts, Verdict, key=lambda each: each.candidate)
     texts = Ledger(folder.texts, IssueText, key=lambda each: each.task)
     with candidates, verdicts, texts:
-        writing = _Writing(project, texts, found, on_text)
+        writing = await asyncio.to_thread(_Writing, project, texts, found, on_text)
+        if not again:
+            writing.said.update(gist(each.text) for each in texts if each.has_text)
 
         def todo() -> Iterator[tuple[Candidate, Verdict]]:
             for verdict in verdicts:
@@ -99,9 +107,9 @@ async def describe(
 
         if model is None:
             for candidate, verdict in todo():
-                writing.by_template(candidate, verdict)
+                await writing.by_template(candidate, verdict)
             return found
-        spent = sum(text.usd or 0.0 for text in texts) if usd is not None else 0.0
+        spent = sum(text.spent_usd for text in texts) if usd is not None else 0.0
         asker = Asker(model, usd=usd, spent_usd=spent, at_once=at_once)
 
         async def work(item: tuple[Candidate, Verdict]) -> None:
@@ -118,7 +126,7 @@ class _Told:
 
     solution: Solution
     clean: list[str]
-    """Such as give nothing away, the best first."""
+    """Such as give nothing away: first those that no other task has, of each the best first."""
     leaks: tuple[Leak, ...]
     """Of the others."""
     rest: list[str]
@@ -134,22 +142,19 @@ class _Writing:
         on_text: Callable[[IssueText], None],
     ) -> None:
         self._project, self._texts, self._found, self._on_text = project, texts, found, on_text
-        source = Path(project.source)
+        self._sources = Sources(project, project.read)
+        self._about = about(Path(project.source))
+        self.said: set[bytes] = set()
+        """The gist of each text that is there."""
+        self._turn = asyncio.Lock()
 
-        def read(path: str) -> str:
-            place = source / path
-            return place.read_bytes().decode("utf-8") if place.exists() else ""
-
-        self._sources = Sources(project, read)
-        self._about = about(source)
-
-    def by_template(self, candidate: Candidate, verdict: Verdict) -> None:
-        told = self._told(candidate, verdict, most=1)
+    async def by_template(self, candidate: Candidate, verdict: Verdict) -> None:
+        told = await self._told(candidate, verdict, most=1)
         self._write(candidate.id, told, "", None, "", ())
 
     async def by_model(self, candidate: Candidate, verdict: Verdict, asker: Asker) -> None:
-        told = self._told(candidate, verdict, most=SHOWN_TO_MODEL)
-        seen = told.clean or told.rest[:1]
+        told = await self._told(candidate, verdict, most=SHOWN_TO_MODEL)
+        seen = told.clean[:SHOWN_TO_MODEL] or told.rest[:1]
         if not seen:
             self._write(candidate.id, told, "", None, "", ())
             return
@@ -182,7 +187,13 @@ class _Writing:
         else:
             self._write(candidate.id, told, name, written.usd, written.why, written.leaks)
 
-    def _told(self, candidate: Candidate, verdict: Verdict, *, most: int) -> _Told:
+    async def _told(self, candidate: Candidate, verdict: Verdict, *, most: int) -> _Told:
+        """In a thread, for it is work of the processor alone: one at a time."""
+        async with self._turn:
+            return await asyncio.to_thread(self._tell, candidate, verdict, most)
+
+    def _tell(self, candidate: Candidate, verdict: Verdict, most: int) -> _Told:
+        """So many clean ones, and as many more as it takes to find one that no other task has."""
         solution = self._sources.solution(candidate, verdict.fail_to_pass)
         clean: list[str] = []
         rest: list[str] = []
@@ -191,9 +202,13 @@ class _Writing:
             text, found = self._least(candidate.id, symptom, solution)
             leaks.update(dict.fromkeys(found))
             (rest if found else clean).append(text)
-            if len(clean) == most:
+            if len(clean) >= most and any(map(self._is_new, clean)):
                 break
+        clean.sort(key=self._is_new, reverse=True)
         return _Told(solution, clean, tuple(leaks), rest)
+
+    def _is_new(self, text: str) -> bool:
+        return gist(text) not in self.said
 
     def _least(
         self, task: str, symptom: Symptom, solution: Solution
@@ -237,8 +252,13 @@ class _Writing:
         )
 
     def _add(self, text: IssueText) -> None:
+        before = self._texts.get(text.task)
+        if before is not None:
+            text = replace(text, replaced_usd=before.spent_usd)
         self._texts.append(text)
         if text.has_text:
+            self._found.alike += not self._is_new(text.text)
+            self.said.add(gist(text.text))
             self._found.written[text.source] += 1
         else:
             self._found.without.append(text.task)

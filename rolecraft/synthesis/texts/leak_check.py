@@ -30,7 +30,7 @@ _KINDS = "function|method|class|helper|routine|property|attribute|parameter|argu
 
 def find_leaks(text: str, solution: Solution) -> tuple[Leak, ...]:
     """What a text says that it must not, each thing once."""
-    code = "\n".join(_code(text))
+    code = "\n".join(coded(text))
     found: dict[Leak, None] = {}
     for leak in _all(text, code, solution):
         found[leak] = None
@@ -46,7 +46,7 @@ def _all(text: str, code: str, solution: Solution) -> Iterator[Leak]:
         if len(name) >= _SHORTEST_RARE:
             yield from _rare(name, text, code)
     yield from (Leak("patch", said) for said in overlap(text, solution))
-    yield from (Leak("bug-type", said) for said in bug_words(text, solution.modifier))
+    yield from (Leak("bug-type", said) for said in bug_words(text, solution.modifiers))
     yield from _tests(text, solution.tests)
     yield from (Leak("traceback", said.group()) for said in _TRACED.finditer(text))
 
@@ -154,7 +154,7 @@ def _tests(text: str, tests: Iterable[str]) -> Iterator[Leak]:
             yield Leak("test", word)
 
 
-def _code(text: str) -> Iterator[str]:
+def coded(text: str) -> Iterator[str]:
     """What is written as code: blocks, and what is in backticks."""
     for found in _CODE.finditer(text):
         yield re.sub(r"\A```\w*|```\Z|\A`|`\Z", "", found.group())

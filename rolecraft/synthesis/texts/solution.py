@@ -6,6 +6,7 @@ import ast
 import builtins
 import difflib
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from rolecraft.synthesis.candidates import Candidate, Read
+from rolecraft.synthesis.edits import code_lines, line_starts
 from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.texts.slicing import bound_by
 
@@ -51,7 +53,8 @@ class Solution:
     added: tuple[str, ...]
     rare: frozenset[str]
     """Names that are nowhere but in these lines."""
-    modifier: str
+    modifiers: tuple[str, ...]
+    """What made the bug; of one that is combined also what made its parts."""
     tests: tuple[str, ...]
     """The ids of the tests that fail."""
     package: str
@@ -125,7 +128,7 @@ class Sources:
             removed=tuple(removed),
             added=tuple(added),
             rare=frozenset(rare),
-            modifier=candidate.modifier,
+            modifiers=(candidate.modifier, *candidate.about.get("modifiers", ())),
             tests=tuple(tests),
             package=self.project.name,
             defined={each.path: self._defined(each.path) for each in changed},
@@ -154,8 +157,8 @@ class Sources:
             if end < len(text) and not (end and text[end - 1] == "\n"):
                 end = (text.find("\n", end) + 1) or len(text)
             new = text[start : edit.start] + edit.text + text[edit.end : end]
-            first = text.count("\n", 0, start) + 1
-            yield edit.path, (first, text[start:end].splitlines()), new.splitlines()
+            first = bisect_right(line_starts(text), start)
+            yield edit.path, (first, _bare_lines(text[start:end])), _bare_lines(new)
 
     def _docstring_lines(self, path: str) -> set[int]:
         tree = self.tree(path) if path.endswith(".py") else None
@@ -181,6 +184,11 @@ class Sources:
             about_owner=_first_sentence(owner) if isinstance(owner, ast.ClassDef) else "",
             is_class=isinstance(node, ast.ClassDef),
         )
+
+
+def _bare_lines(text: str) -> list[str]:
+    """Lines as Python and `ast` count them, without their ends."""
+    return [line.rstrip("\r\n") for line in code_lines(text)]
 
 
 def _defined_in(lines: Iterable[str]) -> list[str]:

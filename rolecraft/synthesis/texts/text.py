@@ -33,6 +33,13 @@ class IssueText:
     """The model that was asked, whether or not its text was used."""
     usd: float | None = None
     """What it took for that, in US dollars; None if none was asked or the price is unknown."""
+    replaced_usd: float = 0.0
+    """What the texts took that this one replaces, as far as their prices are known."""
+
+    @property
+    def spent_usd(self) -> float:
+        """What was paid for this task's texts so far, as far as it is known."""
+        return (self.usd or 0.0) + self.replaced_usd
 
     @property
     def has_text(self) -> bool:

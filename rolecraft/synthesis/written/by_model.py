@@ -18,7 +18,7 @@ from rolecraft.synthesis.candidates import Candidate, candidate_id
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.modifiers.entities import Entity, Refused, Variant
 from rolecraft.synthesis.plan import Plan
-from rolecraft.synthesis.planting.sources import Sources
+from rolecraft.synthesis.planting.trees import Trees
 from rolecraft.synthesis.written.answers import BadAnswer, bug_line, read_function
 from rolecraft.synthesis.written.asked import Asked, OnAsked, Written
 
@@ -115,7 +115,7 @@ async def write_bugs(
         )
     found = WrittenBugs()
     read = plan.reader()
-    sources = Sources(read, seed)
+    trees = Trees(read, seed)
     with Written(folder) as ledgers:
         asker = Asker(
             model,
@@ -133,7 +133,7 @@ async def write_bugs(
                     yield item
 
         async def work(item: _Item) -> None:
-            text, entity = read(item.path), sources.entities(item.path)[item.number]
+            text, entity = read(item.path), trees.entities(item.path)[item.number]
             conversation = asker.open(
                 system=_MODIFY if how == "modify" else _REWRITE,
                 seed=hash64("written", seed, item.name) % 2**31,
@@ -168,7 +168,7 @@ def _items(plan: Plan, how: How, model: str, most: int, seed: int) -> Iterator[_
         if not path.endswith(".py"):
             continue
         try:
-            found = Sources(read, seed).entities(path)
+            found = Trees(read, seed).entities(path)
         except Refused:
             continue  # `rolecraft synth plan` says which files these are
         functions += [

@@ -21,6 +21,7 @@ from rolecraft.environments.software_engineering import (
 from rolecraft.environments.software_engineering.bases import Bases
 from rolecraft.errors import UsageError
 from rolecraft.synthesis.candidates import Candidate, Edit, candidate_id
+from rolecraft.synthesis.difficulty.statistics import statistics
 from rolecraft.synthesis.gathering.gather import gather
 from rolecraft.synthesis.ledger import Ledger
 from rolecraft.synthesis.texts.leaks import Leak
@@ -73,6 +74,17 @@ def test_each_valid_candidate_becomes_a_row_of_swe_bench(three_bugs) -> None:
     ]
     assert (row["modifier"], row["files"], row["n_lines"]) == ("boundary", ["shapes/areas.py"], 1)
     assert "-    if side <= 0:\n+    if side < 0:\n" in row["patch"]
+
+
+def test_tasks_whose_texts_say_the_same_are_kept_and_counted(three_bugs) -> None:
+    """In other words, with the same code and values: nobody can tell their bugs apart by them."""
+    made = three_bugs()
+    made.say(made.ids[0], "This raises:\n\n```\nValueError\n```\n\nWhy?")
+    made.say(made.ids[1], "With this I get an error:\n\n```\nValueError\n```")
+    found = gather(made.folder)
+    assert (found.tasks, found.alike) == (3, 2)
+    summary = json.loads((made.folder.tasks / "summary.json").read_text())
+    assert summary["alike"] == statistics(made.folder).alike == 2
 
 
 def test_the_rows_are_the_same_in_parquet(three_bugs) -> None:

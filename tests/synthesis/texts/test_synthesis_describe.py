@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from rolecraft.errors import ModelUnavailable, UsageError
 from rolecraft.models import Completion
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger
+from rolecraft.synthesis.texts.alike import alike, gist
 from rolecraft.synthesis.texts.describe import describe
 from rolecraft.synthesis.texts.leak_check import find_leaks
 from rolecraft.synthesis.texts.solution import Sources
@@ -143,6 +145,60 @@ async def test_a_task_of_which_nothing_can_be_said_is_counted_and_not_asked_agai
     assert not phrases.texts[candidate.id].has_text
     assert phrases.texts[candidate.id].why
     assert (await describe(phrases.folder)).kept == 1
+
+
+async def test_what_replaced_texts_have_cost_counts_towards_the_budget(phrases):
+    """Their lines were not read any more, so each `again` began with the whole budget."""
+    candidate, _ = phrases.plant("inner value")
+    await describe(phrases.folder, model=Writer(GOOD))
+    found = await describe(phrases.folder, model=Writer(LEAKY, GOOD), again=True)
+    assert found.usd == pytest.approx(0.02), "what this call took"
+    await describe(phrases.folder, again=True)
+    text = phrases.texts[candidate.id]
+    assert (text.source, text.usd) == ("template", None)
+    assert text.spent_usd == pytest.approx(0.03)
+    spent = await describe(phrases.folder, model=Writer(GOOD), usd=0.035, again=True)
+    assert (spent.total, bool(spent.stopped)) == (0, True)
+
+
+async def test_templates_leave_the_event_loop_to_others(phrases):
+    for number in range(3):
+        phrases.plant("inner value", number=number)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    found = await describe(phrases.folder)
+    beside.cancel()
+    assert found.total == 3
+    assert turns >= 3
+
+
+async def test_bugs_that_several_tests_tell_of_are_told_by_different_ones(phrases):
+    """Their failing tests have three symptoms; the fourth bug has none of its own left."""
+    planted = [phrases.plant("inner error", number=number) for number in range(4)]
+    assert len(planted[0][1].messages) == 3
+    found = await describe(phrases.folder)
+    gists = [gist(phrases.texts[candidate.id].text) for candidate, _ in planted]
+    assert (len(set(gists)), found.alike) == (3, 1)
+    assert alike(phrases.texts[candidate.id].text for candidate, _ in planted) == 2
+
+
+async def test_texts_come_out_the_same_when_it_was_interrupted_between_them(phrases):
+    planted = [phrases.plant("inner error", number=number)[0].id for number in range(3)]
+    await describe(phrases.folder)
+    whole = phrases.texts
+    lines = phrases.folder.texts.read_text().split("\n")
+    phrases.folder.texts.write_text(lines[0] + "\n" + lines[1][:20])
+    await describe(phrases.folder)
+    assert phrases.texts == whole
+    await describe(phrases.folder, again=True)
+    assert [phrases.texts[name].text for name in planted] == [whole[name].text for name in planted]
 
 
 async def test_without_verdicts_it_says_what_comes_first(phrases):

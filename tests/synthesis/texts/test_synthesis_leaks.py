@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rolecraft.synthesis.texts.leak_check import distinctive, find_leaks
@@ -16,7 +18,7 @@ LEXER = Solution(
     ),
     added=("        if consumed > self.limit_chars:", "        position = match.end()"),
     rare=frozenset({"limit_chars", "consumed"}),
-    modifier="comparison-boundary",
+    modifiers=("comparison-boundary",),
     tests=(
         "tests/test_scanning.py::TestScanner::test_long_input[a-1]",
         "tests/test_scanning.py::test_end",
@@ -33,7 +35,7 @@ WORDS = Solution(
     removed=("    return [part for part in found if part]",),
     added=("    return [part for part in found]",),
     rare=frozenset({"tmp", "leftovers"}),
-    modifier="dropped-guard",
+    modifiers=("dropped-guard",),
     tests=("tests/test_statements.py::test_split",),
     package="tinysql",
 )
@@ -127,7 +129,7 @@ def test_the_name_of_the_whole_package_is_no_leak_of_a_file_in_it():
         removed=(),
         added=(),
         rare=frozenset(),
-        modifier="x",
+        modifiers=("x",),
         tests=(),
         package="tinysql",
     )
@@ -151,7 +153,7 @@ def test_attributes_of_a_variable_that_is_named_like_the_module_are_no_leak():
         removed=(),
         added=(),
         rare=frozenset(),
-        modifier="x",
+        modifiers=("x",),
         tests=(),
         package="semver",
         defined={"semver/version.py": frozenset({"Version", "BASE"})},
@@ -171,3 +173,30 @@ def test_a_builtin_exception_that_only_the_bug_raises_may_be_said(phrases):
     bug = Candidate(id="a", modifier="x", entity=f"{path}::shorten", edits=edits, key="a")
     rare = Sources(phrases.plan.project, phrases.read).solution(bug, ()).rare
     assert "KeyError" not in rare
+
+
+def test_the_kinds_of_bugs_that_were_combined_are_leaks(phrases):
+    from rolecraft.synthesis.texts.solution import Sources
+
+    bug, _ = phrases.plant("inner value")
+    parents = {"modifiers": ["wrong-key", "break-chains"]}
+    both = replace(bug, modifier="combine", about=parents)
+    sources = Sources(phrases.plan.project, phrases.read)
+    text = "One seems to break chains, so they combine badly."
+    (leak,) = find_leaks(text, sources.solution(both, ()))
+    assert str(leak) == "bug-type: 'break chains'"
+    assert find_leaks(text, sources.solution(bug, ())) == ()
+
+
+def test_a_form_feed_ends_no_line_of_a_solution(phrases):
+    """Lines after one were off by one, so a docstring was taken for code and code for it."""
+    from rolecraft.synthesis.candidates import Candidate, Edit
+    from rolecraft.synthesis.texts.solution import Sources
+
+    clean = "mark = 'a\x0cb\u2028c'\n" + 'def f():\n    """Says what it does."""\n    return 1\n'
+    texts = {"phrases/words.py": clean}
+    bugged = clean.replace('    """Says what it does."""\n', "").replace("1", "2")
+    edits = (Edit("phrases/words.py", 0, len(clean), bugged),)
+    bug = Candidate(id="a", modifier="x", entity="phrases/words.py::f", edits=edits, key="a")
+    found = Sources(phrases.plan.project, lambda path: texts.get(path, "")).solution(bug, ())
+    assert (found.removed, found.added) == (("    return 1",), ("    return 2",))

@@ -15,7 +15,7 @@ KEPT_CHARACTERS = 500_000
 """Text of the files whose trees are kept. A tree takes some 300 bytes a character."""
 
 
-class Sources:
+class Trees:
     """Reads files as entities. Raises `Refused` for one that libcst does not take."""
 
     def __init__(self, read: Callable[[str], str], seed: int) -> None:
