@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from random import Random
 
@@ -39,14 +39,9 @@ def swapped_arguments(entity: Entity, rng: Random) -> Iterator[Variant]:
             continue
         if is_in_raise(entity, call):
             continue
-        for one, other in pairwise(args):
-            if alike.are(one.value, other.value):
-                changes: dict[cst.CSTNode, cst.CSTNode | None] = {
-                    one.value: other.value,
-                    other.value: one.value,
-                }
-                note = f"`{text_of(one.value)}` and `{text_of(other.value)}` changed places in "
-                yield entity.changed(changes, note=f"{note}`{brief(call)}`")
+        for one, other in alike.neighbours(args):
+            note = f"`{text_of(one.value)}` and `{text_of(other.value)}` changed places in "
+            yield _swapped(entity, one, other, f"{note}`{brief(call)}`")
 
 
 @modifier()
@@ -57,16 +52,15 @@ def swapped_keywords(entity: Entity, rng: Random) -> Iterator[Variant]:
         args = [arg for arg in call.args if arg.keyword is not None]
         if is_in_raise(entity, call):
             continue
-        for one, other in pairwise(args):
-            if alike.are(one.value, other.value):
-                changes: dict[cst.CSTNode, cst.CSTNode | None] = {
-                    one.value: other.value,
-                    other.value: one.value,
-                }
-                assert one.keyword is not None
-                assert other.keyword is not None
-                note = f"`{one.keyword.value}` and `{other.keyword.value}` got each other's values"
-                yield entity.changed(changes, note=f"{note} in `{brief(call)}`")
+        for one, other in alike.neighbours(args):
+            assert one.keyword is not None
+            assert other.keyword is not None
+            note = f"`{one.keyword.value}` and `{other.keyword.value}` got each other's values"
+            yield _swapped(entity, one, other, f"{note} in `{brief(call)}`")
+
+
+def _swapped(entity: Entity, one: cst.Arg, other: cst.Arg, note: str) -> Variant:
+    return entity.changed({one.value: other.value, other.value: one.value}, note=note)
 
 
 class _Alike:
@@ -75,6 +69,10 @@ class _Alike:
     def __init__(self, entity: Entity) -> None:
         self._kinds = kinds_in(entity.node)
         self._bound = bindings_of(entity.node).bound
+
+    def neighbours(self, args: Sequence[cst.Arg]) -> Iterator[tuple[cst.Arg, cst.Arg]]:
+        """Those beside each other that are alike."""
+        return (pair for pair in pairwise(args) if self.are(pair[0].value, pair[1].value))
 
     def are(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         """Whether they have the same form, differ, and no kind speaks against it."""

@@ -62,16 +62,10 @@ def wrong_attribute(entity: Entity, rng: Random) -> Iterator[Variant]:
     kinds = kinds_in(_class_of(entity) or entity.node)
     found = _attributes(entity, lambda base: base in bound)
     for node, name in found:
-        base = name.rpartition(".")[0]
-        called = _is_called(entity, node)
-        others = {
-            each
-            for other, each in found
-            if each.rpartition(".")[0] == base
-            and each != name
-            and _is_called(entity, other) == called
-            and (not called or _is_like(each.rpartition(".")[2], node.attr.value))
-        }
+        others = _beside(entity, found, node, name)
+        if _is_called(entity, node):
+            mine = node.attr.value
+            others = {each for each in others if _is_like(each.rpartition(".")[2], mine)}
         for other in _best(others, partial(kinds.shared, name)):
             yield _with_attribute(entity, node, other)
 
@@ -82,16 +76,7 @@ def wrong_member(entity: Entity, rng: Random) -> Iterator[Variant]:
     bound = bindings_of(entity.node).bound
     found = _attributes(entity, lambda base: base not in bound)
     for node, name in found:
-        base = name.rpartition(".")[0]
-        called = _is_called(entity, node)
-        others = {
-            each
-            for other, each in found
-            if each.rpartition(".")[0] == base
-            and each != name
-            and _is_called(entity, other) == called
-        }
-        for each in sorted(others)[:_MOST]:
+        for each in sorted(_beside(entity, found, node, name))[:_MOST]:
             yield _with_attribute(entity, node, each)
 
 
@@ -125,6 +110,18 @@ def _attributes(entity: Entity, is_ours: Callable[[str], bool]) -> list[tuple[cs
         if is_ours(name.partition(".")[0]) and not is_in_raise(entity, node):
             found.append((node, name))
     return found
+
+
+def _beside(
+    entity: Entity, found: list[tuple[cst.Attribute, str]], node: cst.Attribute, name: str
+) -> set[str]:
+    """The others of the same thing that are read; methods beside a method."""
+    base, called = name.rpartition(".")[0], _is_called(entity, node)
+    return {
+        each
+        for other, each in found
+        if each.rpartition(".")[0] == base and each != name and _is_called(entity, other) == called
+    }
 
 
 def _with_attribute(entity: Entity, node: cst.Attribute, name: str) -> Variant:

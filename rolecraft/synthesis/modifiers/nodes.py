@@ -148,9 +148,14 @@ def method_calls(entity: Entity, *names: str) -> list[tuple[cst.Call, cst.Attrib
 
 def is_in_raise(entity: Entity, node: cst.CSTNode) -> bool:
     """Whether it is part of the exception of a `raise`: of a message, nearly always."""
+    return is_within(entity, node, cst.Raise)
+
+
+def is_within(entity: Entity, node: cst.CSTNode, kind: type[cst.CSTNode]) -> bool:
+    """Whether it is one of that kind or, in the same statement, part of one."""
     here: cst.CSTNode | None = node
-    while here is not None and not isinstance(here, cst.BaseCompoundStatement):
-        if isinstance(here, cst.Raise):
+    while here is not None and not isinstance(here, cst.BaseStatement):
+        if isinstance(here, kind):
             return True
         here = entity.parents.get(here)
     return False

@@ -10,7 +10,7 @@ import libcst as cst
 
 from rolecraft.synthesis.modifiers.base import modifier
 from rolecraft.synthesis.modifiers.entities import Entity, Variant
-from rolecraft.synthesis.modifiers.nodes import became, without_parentheses
+from rolecraft.synthesis.modifiers.nodes import became, is_within, without_parentheses
 
 _BINDING: dict[type[cst.CSTNode], int] = {
     # The Python reference, 6.17 "Operator precedence", from the loosest.
@@ -51,7 +51,7 @@ def lost_parentheses(entity: Entity, rng: Random) -> Iterator[Variant]:
         parent = entity.parents.get(node)
         if len(node.lpar) != 1 or parent is None or not _binds_otherwise(node, parent):
             continue
-        if isinstance(node, cst.IfExp) and _is_in_comprehension(entity, node):
+        if isinstance(node, cst.IfExp) and is_within(entity, node, cst.CompFor):
             continue  # whose own `if` it would be
         new = without_parentheses(node)
         code = entity.module.code_for_node(node)
@@ -74,13 +74,6 @@ def _binds_otherwise(node: cst.BaseExpression, parent: cst.CSTNode) -> bool:
     if inner > outer or not isinstance(parent, cst.BinaryOperation):
         return False
     return parent.right is node and isinstance(parent.operator, _NOT_ASSOCIATIVE)
-
-
-def _is_in_comprehension(entity: Entity, node: cst.CSTNode) -> bool:
-    here: cst.CSTNode | None = node
-    while here is not None and not isinstance(here, cst.CompFor | cst.BaseSmallStatement):
-        here = entity.parents.get(here)
-    return isinstance(here, cst.CompFor)
 
 
 def _is_right(node: cst.CSTNode, parent: cst.CSTNode) -> bool:

@@ -15,6 +15,7 @@ from rolecraft.synthesis.modifiers.nodes import (
     became,
     brief,
     is_in_raise,
+    is_within,
     method_calls,
     quoted,
     whole,
@@ -86,7 +87,8 @@ def wrong_split(entity: Entity, rng: Random) -> Iterator[Variant]:
             first = call.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)
             new = call.with_changes(args=[first])
             yield entity.replacing(call, new, note=became(call, new))
-        elif not call.args and not _is_in_template(entity, call):
+        elif not call.args and not is_within(entity, call, cst.FormattedString):
+            # In an f-string not every quote can stand before Python 3.12.
             new = call.with_changes(args=[cst.Arg(cst.SimpleString("' '"))])
             yield entity.replacing(call, new, note=became(call, new))
         elif len(call.args) == 1 and quoted(call.args[0].value) in (" ", "\\n"):
@@ -179,16 +181,6 @@ def _other_templates(entity: Entity, node: cst.SimpleString) -> Iterator[str]:
         for found in re.finditer(r"(?<!\{)\{(\w*)(!r)?\}(?!\})", text):
             place = f"{{{found[1]}}}" if found[2] else f"{{{found[1]}!r}}"
             yield text[: found.start()] + place + text[found.end() :]
-
-
-def _is_in_template(entity: Entity, node: cst.CSTNode) -> bool:
-    """Whether it is in an f-string, where before Python 3.12 not every quote can stand."""
-    here: cst.CSTNode | None = node
-    while here is not None and not isinstance(here, cst.BaseSmallStatement):
-        if isinstance(here, cst.FormattedString):
-            return True
-        here = entity.parents.get(here)
-    return False
 
 
 def _became(node: cst.SimpleString, text: str) -> str:
