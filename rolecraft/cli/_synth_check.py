@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
-from collections.abc import Iterator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,10 +16,11 @@ from rolecraft.cli._output import Output
 from rolecraft.cli._synth_validate import Folder, Workers
 
 if TYPE_CHECKING:
-    from rolecraft.synthesis.candidates import Candidate
     from rolecraft.synthesis.folder import SynthesisFolder
     from rolecraft.synthesis.validation.checking import Checked
-    from rolecraft.synthesis.verdicts import Verdict
+
+_NAMED = 10
+"""Tasks that do not hold, of those that are told by name."""
 
 
 def check(
@@ -45,31 +45,45 @@ def check(
     """
     from rolecraft.errors import UsageError
     from rolecraft.synthesis.folder import SynthesisFolder
+    from rolecraft.synthesis.validation import valid_candidates
 
     with Output(json=json) as output:
         folder = SynthesisFolder(out)
-        total = sum(1 for _ in _tasks(folder))
+        total = sum(1 for _ in valid_candidates(folder))
         if not total:
             raise UsageError(f"Nothing in `{out}` is valid yet: `rolecraft synth validate {out}`.")
         chosen = min(sample or total, total)
         numbers = {index * total // chosen for index in range(chosen)}
         found = asyncio.run(_run(folder, numbers, again, cheats, workers, output))
         _show(found, again, output)
-        if not all(each.sound for each in found):
+        if found.sound < found.tasks:
             raise typer.Exit(ExitCode.GATE)
 
 
-def _tasks(folder: SynthesisFolder) -> Iterator[tuple[Candidate, Verdict]]:
-    """Valid candidates. Verdicts are in the order of candidates, but some may have none."""
-    from rolecraft.synthesis.ledger import read_ledger
-    from rolecraft.synthesis.validation import candidates_of
-    from rolecraft.synthesis.verdicts import Verdict
+@dataclass(slots=True)
+class _Figures:
+    """What was found, added up: of thousands of tasks a few are named."""
 
-    verdicts = read_ledger(folder.verdicts, Verdict, key=lambda each: each.candidate)
-    valid = {verdict.candidate: verdict for verdict in verdicts if verdict.is_valid}
-    for candidate in candidates_of(folder):
-        if candidate.id in valid:
-            yield candidate, valid[candidate.id]
+    tasks: int = 0
+    sound: int = 0
+    resolved: int = 0
+    empty_resolved: int = 0
+    flaky: int = 0
+    cheats: int = 0
+    seconds: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+    """The first ones that do not hold, and why."""
+
+    def add(self, checked: Checked) -> None:
+        self.tasks += 1
+        self.sound += checked.sound
+        self.resolved += checked.resolved
+        self.empty_resolved += checked.empty_resolved
+        self.flaky += bool(checked.flaky)
+        self.cheats += len(checked.cheats)
+        self.seconds += checked.seconds
+        if not checked.sound and len(self.wrong) < _NAMED:
+            self.wrong.append(f"{checked.task}: {'; '.join(checked.problems)}")
 
 
 async def _run(
@@ -79,11 +93,12 @@ async def _run(
     cheats: int,
     workers: int | None,
     output: Output,
-) -> list[Checked]:
+) -> _Figures:
     from rolecraft.synthesis.plan import Plan
+    from rolecraft.synthesis.validation import valid_candidates
     from rolecraft.synthesis.validation.checking import check as checks
 
-    tasks = (task for number, task in enumerate(_tasks(folder)) if number in numbers)
+    tasks = (task for number, task in enumerate(valid_candidates(folder)) if number in numbers)
     running = checks(
         Plan.load(folder),
         tasks,
@@ -91,11 +106,11 @@ async def _run(
         cheat=cheats,
         workers=workers or len(os.sched_getaffinity(0)),
     )
-    found: list[Checked] = []
+    found = _Figures()
     with output.bar("tasks", len(numbers)) as step:
         async with aclosing(running) as each_checked:
             async for checked in each_checked:
-                found.append(checked)
+                found.add(checked)
                 output.result(
                     {
                         "what": "checked",
@@ -111,26 +126,25 @@ async def _run(
     return found
 
 
-def _show(found: list[Checked], again: int, output: Output) -> None:
+def _show(found: _Figures, again: int, output: Output) -> None:
     from rolecraft.trajectories.in_words import count
 
-    runs = again * len(found)
+    runs = again * found.tasks
     record = {
-        "tasks": len(found),
-        "sound": sum(each.sound for each in found),
-        "resolved_share": sum(each.resolved for each in found) / runs,
-        "empty_resolved_share": sum(each.empty_resolved for each in found) / runs,
-        "flaky": sum(bool(each.flaky) for each in found),
-        "cheats": sum(len(each.cheats) for each in found),
-        "seconds": round(sum(each.seconds for each in found), 1),
+        "tasks": found.tasks,
+        "sound": found.sound,
+        "resolved_share": found.resolved / runs,
+        "empty_resolved_share": found.empty_resolved / runs,
+        "flaky": found.flaky,
+        "cheats": found.cheats,
+        "seconds": round(found.seconds, 1),
     }
     output.result({"what": "report", **record})
     output.say(
-        f"{record['sound']} of {count(len(found), 'task')} held: the reference resolves "
+        f"{found.sound} of {count(found.tasks, 'task')} held: the reference resolves "
         f"{100 * record['resolved_share']:.1f} % of {runs} times, an empty patch "
-        f"{100 * record['empty_resolved_share']:.1f} %; {record['flaky']} flaky, "
-        f"{count(sum(len(each.cheats) for each in found), 'cheat')} taken for a solution."
+        f"{100 * record['empty_resolved_share']:.1f} %; {found.flaky} flaky, "
+        f"{count(found.cheats, 'cheat')} taken for a solution."
     )
-    wrong = [each for each in found if not each.sound]
-    for each in itertools.islice(wrong, 10):
-        output.warn(f"{each.task}: {'; '.join(each.problems)}")
+    for problem in found.wrong:
+        output.warn(problem)

@@ -2,6 +2,18 @@
 
 from rolecraft.synthesis.validation.settings import Settings
 from rolecraft.synthesis.validation.validating import validate
-from rolecraft.synthesis.validation.whole_folder import Tally, candidates_of, validate_folder
+from rolecraft.synthesis.validation.whole_folder import (
+    Tally,
+    candidates_of,
+    valid_candidates,
+    validate_folder,
+)
 
-__all__ = ["Settings", "Tally", "candidates_of", "validate", "validate_folder"]
+__all__ = [
+    "Settings",
+    "Tally",
+    "candidates_of",
+    "valid_candidates",
+    "validate",
+    "validate_folder",
+]

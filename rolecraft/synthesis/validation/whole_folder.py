@@ -13,7 +13,7 @@ from rolecraft.errors import UsageError
 from rolecraft.sandboxes import SandboxProvider
 from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.folder import SynthesisFolder
-from rolecraft.synthesis.ledger import Ledger, read_ledger
+from rolecraft.synthesis.ledger import Ledger, LedgerView, read_ledger
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.validation.settings import Settings
 from rolecraft.synthesis.validation.validating import validate
@@ -67,6 +67,15 @@ async def validate_folder(
 def candidates_of(folder: SynthesisFolder) -> Iterator[Candidate]:
     """Those of a folder, one after the other."""
     return read_ledger(folder.candidates, Candidate, key=lambda each: each.id)
+
+
+def valid_candidates(folder: SynthesisFolder) -> Iterator[tuple[Candidate, Verdict]]:
+    """The valid ones with their verdicts, in the order of candidates; one is held at a time."""
+    with LedgerView(folder.verdicts, Verdict, key=lambda each: each.candidate) as verdicts:
+        for candidate in candidates_of(folder):
+            verdict = verdicts.get(candidate.id)
+            if verdict is not None and verdict.is_valid:
+                yield candidate, verdict
 
 
 def _hold(path: Path, settings: Settings, *, begun: bool) -> None:

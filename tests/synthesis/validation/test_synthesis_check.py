@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 from rolecraft.cli.main import app
 from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.ledger import Ledger
+from rolecraft.synthesis.validation import valid_candidates
 from rolecraft.synthesis.validation.checking import Checked, check
 from rolecraft.synthesis.verdicts import Verdict
 
@@ -76,6 +79,28 @@ def test_the_command_says_so_in_figures(small: Any) -> None:
     wrong = runner.invoke(app, ["synth", "check", out, "--again", "1", "--cheats", "0"])
     assert wrong.exit_code == 4
     assert "with the bug these pass" in wrong.output
+
+
+def test_valid_candidates_are_read_one_at_a_time(small: Any) -> None:
+    """All of their verdicts at once were held, with the tracebacks in them."""
+    small.plan()
+    bug = small.candidate("number * 2", "number * 3")
+    line = json.dumps(asdict(Verdict(candidate="?", status="valid", messages={"t": "x" * 100_000})))
+    names = [f"{bug.id}-{number}" for number in range(100)]
+    with (
+        small.folder.verdicts.open("w") as verdicts,
+        Ledger(small.folder.candidates, Candidate, key=lambda each: each.id) as candidates,
+    ):
+        for name in names:
+            candidates.append(replace(bug, id=name))
+            verdicts.write(line.replace("?", name, 1) + "\n")
+    next(valid_candidates(small.folder))  # what is made once, whatever the number
+    tracemalloc.start()
+    try:
+        assert [candidate.id for candidate, _ in valid_candidates(small.folder)] == names
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(line)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("given", [["--cap", "0"], ["--cap", "1.5"], ["--time-limit", "0"]])
