@@ -14,7 +14,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rolecraft.environments.task import Task
 from rolecraft.errors import ModelError
 from rolecraft.models.hashing import hash64
-from rolecraft.rewards import RewardBreakdown
+from rolecraft.rewards import Ranking, RewardBreakdown
 from rolecraft.rewards.opinions import unheard
 from rolecraft.rollouts import PipelineSettings, Rollout, ScenarioStages, rollouts
 from rolecraft.scenarios import Episode
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rolecraft.models.base import Model
     from rolecraft.models.limits import Limits
     from rolecraft.scenarios import Scenario
+    from rolecraft.trajectories.trajectory import Trajectory
 
 JUDGED_AT_ONCE = 16
 """Groups whose attempts are compared by judges at the same time."""
@@ -67,6 +68,20 @@ class Played:
     @property
     def episodes(self) -> list[Episode]:
         return [rollout.episode for rollout in self.rollouts if rollout.episode is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A group of attempts at one task that judges were asked about."""
+
+    attempts: list[Attempt]
+    failed: ModelError | None = None
+    """Why the attempts are without opinions."""
+
+    @property
+    def runs(self) -> list[Trajectory]:
+        """Of the attempts that came to an episode."""
+        return [each.episode.trajectory for each in self.attempts if each.episode is not None]
 
 
 def seed_of(*parts: int) -> int:
@@ -113,6 +128,9 @@ class Player:
         self._warn = warn
         self._settings, self._refills, self.ungraded = settings, refills, ungraded
         self._options: dict[str, Any] = {} if limits is None else {"limits": limits}
+        self.compares = any(isinstance(each, Ranking) for each in scenario.reward.tree())
+        """Whether a judge is asked about whole groups of attempts."""
+        self._judging = asyncio.Semaphore(JUDGED_AT_ONCE)
 
     def stages(self) -> ScenarioStages:
         return ScenarioStages(
@@ -152,44 +170,69 @@ class Player:
         """
         groups: dict[str, list[int]] = {}
         for place, rollout in enumerate(found):
-            if rollout.episode is not None:
-                groups.setdefault(rollout.item.id, []).append(place)
-        made, failed = [*found], dict[str, ModelError]()
-        silent: Counter[str] = Counter()
-        slots = asyncio.Semaphore(JUDGED_AT_ONCE)
-
-        async def compare(task: str, places: Sequence[int]) -> None:
-            episodes = [each for place in places if (each := found[place].episode) is not None]
-            async with slots:
-                try:
-                    episodes = await self.scenario.ranked(episodes)
-                except ModelError as error:
-                    failed[task] = error
-                    return
-            silent.update(unheard(self.scenario.reward, [each.trajectory for each in episodes]))
-            for place, episode in zip(places, episodes, strict=True):
-                made[place] = replace(found[place], episode=episode)
-
-        comparing = [asyncio.ensure_future(compare(*group)) for group in groups.items()]
+            groups.setdefault(rollout.item.id, []).append(place)
+        comparing = [
+            asyncio.ensure_future(self.compared([found[place] for place in places]))
+            for places in groups.values()
+        ]
         try:
-            await asyncio.gather(*comparing)
+            compared = await asyncio.gather(*comparing)
         finally:  # if one raises, nobody goes on asking
-            for each in comparing:
-                each.cancel()
-            await asyncio.gather(*comparing, return_exceptions=True)
+            await stopped(comparing)
+        self.tell(compared)
+        made = [*found]
+        for places, group in zip(groups.values(), compared, strict=True):
+            for place, rollout in zip(places, group.attempts, strict=True):
+                made[place] = rollout
+        return made
+
+    async def compared(self, group: Sequence[Attempt]) -> Compared:
+        """The attempts at one task after the judges of the reward have compared them, or as they
+        were with the reason why not. At most `JUDGED_AT_ONCE` groups are at that.
+
+        The given ones are left as they are, so that they can be compared with others again.
+        """
+        if not self.compares:
+            return Compared([*group])
+        episodes = [
+            replace(rollout.episode, trajectory=rollout.episode.trajectory.copy())
+            for rollout in group
+            if rollout.episode is not None
+        ]
+        async with self._judging:
+            try:
+                judged = iter(await self.scenario.ranked(episodes))
+            except ModelError as error:
+                return Compared([*group], error)
+        made = []
+        for rollout in group:
+            if rollout.episode is not None:
+                episode = next(judged)
+                rollout = replace(rollout, episode=episode, trajectory=episode.trajectory)
+            made.append(rollout)
+        return Compared(made)
+
+    def tell(self, compared: Sequence[Compared]) -> None:
+        """Warn of judges that failed groups of a step, or said nothing that can be read."""
+        groups = [group for group in compared if group.runs]
+        failed = [group for group in groups if group.failed is not None]
         if failed:
-            task, error = next(iter(failed.items()))
             self._warn(
                 f"The attempts at {len(failed)} of {len(groups)} tasks are not compared: the judge "
-                f"failed. The first, {task!r}: {error}"
+                f"failed. The first, {failed[0].attempts[0].item.id!r}: {failed[0].failed}"
             )
+        silent = Counter(
+            name
+            for group in groups
+            if group.failed is None
+            for name in unheard(self.scenario.reward, group.runs)
+        )
         for name, count in sorted(silent.items()):
-            played = sum(len(places) for places in groups.values())
+            played = sum(len(group.runs) for group in groups)
             self._warn(
                 f"{count} of {played} attempts are without the opinion {name!r}: no answer of its "
                 f"judge could be read. Where it is so often, take a judge that keeps to a schema."
             )
-        return made
 
     async def _pass(self, tasks: Sequence[Task]) -> list[Attempt]:
         settings = self._settings or together(len(tasks))
@@ -198,6 +241,14 @@ class Player:
             async for rollout in done:
                 found[rollout.index] = rollout
         return [rollout for rollout in found if rollout is not None]
+
+
+async def stopped(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel what is under way, and wait until all of it has ended."""
+    tasks = [*tasks]
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def together(count: int) -> PipelineSettings:

@@ -4,7 +4,8 @@ Invariants: no episode is handed out whose oldest trained token was sampled more
 `max_staleness` versions before the one that learns from it; what is staler is dropped, counted and
 played again, in the queue as well as on arrival. At most `max_staleness + 1` steps' episodes are
 under way or waiting, since what is begun earlier would only become stale. Every attempt of a group
-comes out once, or is given up where the surroundings failed it again and again.
+comes out once, or is given up where the surroundings failed it again and again. Judges that compare
+the attempts of a group are asked as soon as it is whole, and again when one of them was replaced.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from rolecraft.training.rl.garbage import garbage_goes
 from rolecraft.training.rl.learner import Learner
 from rolecraft.training.rl.playing import (
     Attempt,
+    Compared,
     Played,
     Player,
     again,
     raise_if_all_failed,
     seed_of,
     settled,
+    stopped,
     together,
 )
 from rolecraft.training.rl.sources import OnChosen
@@ -59,10 +62,20 @@ class _Group:
     place: tuple[int, int]
     """Round of choosing, and number within it."""
     slots: list[_Slot] = field(default_factory=list)
+    comparing: asyncio.Task[Compared] | None = None
+    """Where judges compare the attempts: from when all of them are there."""
 
     @property
     def complete(self) -> bool:
         return all(slot.over for slot in self.slots)
+
+    @property
+    def ready(self) -> bool:
+        return self.complete and (self.comparing is None or self.comparing.done())
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        return [slot.played for slot in self.slots if slot.played is not None]
 
 
 class Stream:
@@ -102,6 +115,8 @@ class Stream:
         self._refilled = self._dropped = self._further = 0
         self._news, self._room = asyncio.Event(), asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
+        self._comparisons: set[asyncio.Task[Compared]] = set()
+        """Those under way."""
 
     async def __aenter__(self) -> Self:
         self._pump = asyncio.create_task(self._play())
@@ -109,8 +124,7 @@ class Stream:
 
     async def __aexit__(self, *error: object) -> None:
         assert self._pump is not None
-        self._pump.cancel()
-        await asyncio.gather(self._pump, return_exceptions=True)
+        await stopped([self._pump, *self._comparisons])
 
     async def next(self, step: int) -> Played:
         return await self._take(self._tasks_per_step)
@@ -146,7 +160,7 @@ class Stream:
         began = time.monotonic()
         while True:
             self._sweep()
-            ready = sorted(place for place, group in self._groups.items() if group.complete)
+            ready = sorted(place for place, group in self._groups.items() if group.ready)
             if len(ready) >= count:
                 break
             assert self._pump is not None
@@ -160,11 +174,8 @@ class Stream:
                 await self._news.wait()
         taken = [self._groups.pop(place) for place in ready[:count]]
         self._learning += ready[:count]
-        found = [slot.played for group in taken for slot in group.slots]
-        with garbage_goes():  # judges take their time
-            kept = await self._player.ranked([r for r in found if r is not None])
         played = Played(
-            rollouts=settled(kept, self._player.ungraded),
+            rollouts=settled(self._compared(taken), self._player.ungraded),
             failed=self._failed,
             refilled=self._refilled,
             dropped=self._dropped,
@@ -172,6 +183,15 @@ class Stream:
         )
         self._failed, self._refilled, self._dropped = [], 0, 0
         return played
+
+    def _compared(self, groups: Sequence[_Group]) -> list[Attempt]:
+        """Their attempts, as they are after judges have compared them. Raises what a judge did."""
+        found = [
+            Compared(group.attempts) if group.comparing is None else group.comparing.result()
+            for group in groups
+        ]
+        self._player.tell(found)
+        return [attempt for group in found for attempt in group.attempts]
 
     def _sweep(self) -> None:
         """Throw away what has become too stale, and play it again."""
@@ -182,6 +202,9 @@ class Stream:
                     slot.played = slot.oldest = None
                     self._dropped += 1
                     self._play_again(slot)
+                    if group.comparing is not None:  # it was with what is thrown away
+                        group.comparing.cancel()
+                        group.comparing = None
 
     # --- playing ------------------------------------------------------------------------------
 
@@ -250,12 +273,29 @@ class Stream:
             if slot.failures > self._refills:
                 slot.given_up = True
                 self._drop_if_empty(slot.group)
+                self._compare(slot.group)
             else:
                 self._refilled += 1
                 self._play_again(slot)
             return
         self._running = 0
         slot.played, slot.oldest = rollout, oldest_version(rollout, self._learner)
+        self._compare(slot.group)
+
+    def _compare(self, group: _Group) -> None:
+        """Ask judges about a group that is whole now, while the trainer is at another."""
+        if not (self._player.compares and group.complete and group.attempts):
+            return
+        comparing = asyncio.create_task(self._player.compared(group.attempts))
+        group.comparing = comparing
+        self._comparisons.add(comparing)
+        comparing.add_done_callback(self._has_compared)
+
+    def _has_compared(self, comparing: asyncio.Task[Compared]) -> None:
+        self._comparisons.discard(comparing)
+        if not comparing.cancelled():
+            comparing.exception()  # it comes out where the group is taken, if it still is
+        self._news.set()
 
     def _play_again(self, slot: _Slot) -> None:
         slot.plays += 1

@@ -20,7 +20,10 @@ from rolecraft.scenarios.relay import relay
 from rolecraft.training import FROM_SCRATCH, train
 from rolecraft.training.credit import credit
 from rolecraft.training.rl.checks import policy
+from rolecraft.training.rl.learner import CopiedWeights
 from rolecraft.training.rl.playing import Player, attempts
+from rolecraft.training.rl.stages import Plain
+from rolecraft.training.rl.stream import Stream
 
 torch.set_num_threads(1)
 
@@ -139,6 +142,120 @@ async def test_answers_of_judges_that_cannot_be_read_are_warned_of_and_counted(
     assert len(told) == 2
     assert "4 of 4 attempts are without the opinion 'better'" in told[0]
     assert "4 of 4 attempts are without the opinion 'clear'" in told[1]
+
+
+def played_ahead(scenario: Scenario) -> Stream:
+    """Two groups of three a step, and those of the next one ahead."""
+    model: Any = policy(scenario, None, 0)
+    return Stream(
+        Player(scenario, model=model, role_models={}),
+        Plain(relay.tasks),
+        CopiedWeights(model, replace(FROM_SCRATCH, group=3)),
+        tasks_per_step=2,
+        group=3,
+        seed=0,
+        max_staleness=1,
+        refills=0,
+        on_chosen=lambda tasks: None,
+    )
+
+
+async def test_the_judge_has_compared_the_next_step_while_the_trainer_is_at_this_one() -> None:
+    """The trainer never waits for a judge that is quicker than it is."""
+    all_asked = asyncio.Event()
+    judge = Judge(lambda number: number)
+
+    def ask(call: ModelCall) -> str:
+        answer = judge(call)
+        if len(judge.asked) == 4:
+            all_asked.set()
+        return answer
+
+    async with played_ahead(judged(ask)) as stream:
+        first = await stream.next(0)
+        # `first` is being learnt from: nobody wants the groups of the next step yet.
+        await asyncio.wait_for(all_asked.wait(), 120)
+        stream.learnt(first)
+        second = await stream.next(1)
+    for played in (first, second):
+        shares = [episode.reward.shares["opinion:better"] for episode in played.episodes]
+        for group in (shares[:3], shares[3:]):
+            assert sorted(group) == pytest.approx([0.0, 0.01, 0.02])
+
+
+async def test_the_judge_is_asked_again_where_a_stale_attempt_of_the_group_was_replaced() -> None:
+    """What was said of the others was said beside one that is gone: nobody keeps it."""
+    judge = Judge(lambda number: number)
+    async with played_ahead(judged(judge)) as stream:
+        first = await stream.next(0)
+        while not all(group.ready for group in stream._groups.values()):
+            stream._news.clear()
+            await asyncio.wait_for(stream._news.wait(), 120)
+        assert len(judge.asked) == 4
+        stale = next(iter(stream._groups.values())).slots[0]
+        gone = stale.played
+        stale.oldest = -2  # as if two updates had been published since its first token
+        stream.learnt(first)
+        second = await stream.next(1)
+    assert second.dropped == 1
+    assert all(rollout is not gone for rollout in second.rollouts)
+    assert judge.asked[:5] == [3] * 5
+    for rollout in second.rollouts:
+        assert rollout.trajectory is not None
+        opinions = [s for s in rollout.trajectory.signals if s.name == "opinion.better"]
+        assert len(opinions) == 1
+    shares = [episode.reward.shares["opinion:better"] for episode in second.episodes]
+    for group in (shares[:3], shares[3:]):
+        assert sorted(group) == pytest.approx([0.0, 0.01, 0.02])
+
+
+async def test_a_stream_that_is_left_leaves_no_judge_asked() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def waits(call: ModelCall) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    async with played_ahead(judged(waits)):
+        await asyncio.wait_for(begun.wait(), 120)
+    assert ended.is_set()
+
+
+async def test_at_most_so_many_groups_are_compared_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rolecraft.training.rl.playing.JUDGED_AT_ONCE", 1)
+    judge, now, most = Judge(lambda number: number), 0, 0
+
+    async def ask(call: ModelCall) -> str:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0)  # others would begin here
+        now -= 1
+        return judge(call)
+
+    async with played_ahead(judged(ask)) as stream:
+        await stream.next(0)
+    assert most == 1
+
+
+async def test_a_judge_that_is_set_up_wrongly_ends_an_asynchronous_training() -> None:
+    def refuses(call: ModelCall) -> str:
+        raise UsageError("no such judge")
+
+    with pytest.raises(UsageError, match="no such judge"):
+        await train(
+            judged(refuses),
+            algorithm=replace(FROM_SCRATCH, group=2, epochs=1),
+            steps=2,
+            tasks_per_step=2,
+            asynchronous=True,
+        )
 
 
 async def test_where_a_comparison_breaks_the_others_are_not_left_asking() -> None:
