@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from rolecraft.training.background import (
     LOGS,
     OF_A_RUN,
     RECORD,
-    RunRecord,
     claim,
     claimant,
     forget,
@@ -38,21 +37,9 @@ def way_on(path: Path) -> tuple[str, str]:
     return ("--resume", str(path.resolve()))
 
 
-def check_begun_here(path: Path, names: Iterable[str | None]) -> None:
-    """Raise `CommandLineError` if `names` are of files in the folder that the training there was
-    started in, and that is another than this one. Raises `RunError` for a record that is broken."""
-    record = RunRecord.read(path)
-    if record is None:
-        return
-    for name in filter(None, names):
-        whole = name.removeprefix("transformers:")
-        file, colon, _ = whole.rpartition(".py:")
-        found = f"{file}.py" if colon else whole
-        if not Path(found).exists() and Path(record.folder, found).exists():
-            raise CommandLineError(
-                f"The training in `{path}` was started in the folder `{record.folder}`, and its "
-                f"`{name}` is there. Go on from that folder, or with: rolecraft runs resume {path}"
-            )
+def never_began(path: Path) -> bool:
+    """Whether a run was started in this folder and ended before its training began."""
+    return (path / RECORD).is_file() and all(each.name in OF_A_RUN for each in path.iterdir())
 
 
 def check_place(path: Path, *, resume: bool) -> None:

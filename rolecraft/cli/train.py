@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,6 +188,11 @@ def train(
             "out": str(out) if out != _DEFAULT_OUT else None,
         }
         chosen = {name: value for name, value in given.items() if value not in (None, [], {})}
+        if resume and "out" in chosen and Path(chosen["out"]).resolve() != resume.resolve():
+            raise CommandLineError("`--resume FOLDER` writes to that folder: leave out `--out`.")
+        if resume and (config or "scenario" in chosen) and _never_began(resume):
+            output.note(f"The training in `{resume}` had not begun when its run ended: it begins.")
+            chosen, resume = {**chosen, "out": str(resume)}, None
         try:
             wanted = _settings(chosen, config, resume)
             if learning_rate is not None:
@@ -208,19 +214,14 @@ def _settings(chosen: dict[str, Any], config: Path | None, resume: Path | None) 
     from rolecraft.training.rl.config import CONFIG, TrainConfig
 
     if resume is not None:
-        if "out" in chosen and Path(chosen["out"]).resolve() != resume.resolve():
-            raise CommandLineError("`--resume FOLDER` writes to that folder: leave out `--out`.")
         file = config or resume / CONFIG
         if not file.is_file():
+            ended = " Its run ended before the training began. Start it again: rolecraft runs "
+            again = f"{ended}resume {shlex.quote(str(resume))}" if _never_began(resume) else ""
             raise CommandLineError(
-                f"There is no training in `{resume}` to go on with: it has no `{CONFIG}`."
+                f"There is no training in `{resume}` to go on with: it has no `{CONFIG}`.{again}"
             )
-        from rolecraft.cli._train_folder import check_begun_here
-
-        wanted = TrainConfig.read(file, {**chosen, "out": str(resume)})
-        own = wanted.scenario if ".py:" in wanted.scenario else None
-        check_begun_here(resume, [own, wanted.reward, wanted.model])
-        return wanted
+        return TrainConfig.read(file, {**chosen, "out": str(resume)})
     if config is not None:
         return TrainConfig.read(config, chosen)
     if "scenario" not in chosen:
@@ -228,6 +229,12 @@ def _settings(chosen: dict[str, Any], config: Path | None, resume: Path | None) 
             f"Say what to train: one of {', '.join(SCENARIOS)}, FILE.py:NAME, or --config FILE."
         )
     return TrainConfig.of(chosen, where="`rolecraft train`")
+
+
+def _never_began(folder: Path) -> bool:
+    from rolecraft.cli._train_folder import never_began
+
+    return never_began(folder)
 
 
 def _in_background(config: TrainConfig, output: Output, *, resume: bool) -> None:

@@ -104,22 +104,63 @@ def test_a_refused_resume_leaves_the_record_of_the_run_that_is_there(
     assert (tmp_path / "trained" / "run.json").read_bytes() == before
 
 
-def test_a_resume_from_elsewhere_says_where_the_training_finds_its_files(
-    cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+GAME = """
+from dataclasses import replace
+from rolecraft.rewards import reward
+from rolecraft.scenarios.relay import relay
+
+@reward
+def own(signals):
+    return 0.5
+
+game = replace(relay, name="game", reward=own)
+"""
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_training_is_gone_on_with_from_another_folder_and_after_a_move_with_its_files(
+    cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: bool
 ) -> None:
-    """A model, scenario or reward that was named from the folder in which it was started."""
-    tiny_chat_model(hidden=32, heads=2, context=512).save(tmp_path / "base")
-    assert cli("train", "relay", "--model", "base", *SHORT).code == ExitCode.OK
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "relay").mkdir()  # not where the scenario of that name is from
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    for background in ((), ("--background",)):
-        refused = cli("train", "--resume", "../trained", "--steps", 2, *background)
-        assert refused.code == ExitCode.USAGE, refused.err
-        assert f"was started in the folder `{tmp_path}`" in refused.err
-        assert "rolecraft runs resume ../trained" in refused.err
-    went_on = cli("train", "--resume", "../trained", "--steps", 2, "--model", "../base")
+    """A model, scenario and reward that were named from the folder in which it was started."""
+    home = tmp_path / "home"
+    (home / "relay").mkdir(parents=True)  # not where a scenario of that name is from
+    (home / "game.py").write_text(GAME)
+    tiny_chat_model(hidden=32, heads=2, context=512).save(home / "base")
+    monkeypatch.chdir(home)
+    words = ("game.py:game", "--reward", "game.py:own", "--model", "base")
+    assert cli("train", *words, *SHORT).code == ExitCode.OK
+    (tmp_path / "else" / "where").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "else" / "where")
+    if moved:
+        home = home.rename(tmp_path / "new")
+    (tmp_path / "else" / "where" / "game.py").write_text("raise SystemExit('of somebody else')")
+    trained = f"../../{home.name}/trained"
+    for steps in (2, 3):
+        went_on = cli("train", "--resume", trained, "--steps", steps, "--json")
+        assert went_on.code == ExitCode.OK, went_on.err
+        assert [line["reward"] for line in went_on.lines[:-1]] == [0.5]
+    monkeypatch.chdir(home)
+    back = cli("train", "--resume", "trained", "--steps", 4, "--reward", "game.py:own")
+    assert back.code == ExitCode.OK, back.err
+
+
+def test_a_run_that_ended_before_its_training_began_is_begun_by_its_command_with_resume(
+    cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    """As `runs resume` starts it. Once there was no `train.json`, and so no way on."""
+    with claim(tmp_path / "trained", way_on=("--resume", "trained")):
+        pass
+    lost = cli("train", "--resume", "trained")
+    assert lost.code == ExitCode.USAGE
+    assert "ended before the training began" in lost.err
+    assert "rolecraft runs resume trained" in lost.err
+    begun = cli("train", "relay", *SHORT, "--resume", "trained")
+    assert begun.code == ExitCode.OK, begun.err
+    assert "had not begun" in begun.err
+    assert progress_of(tmp_path / "trained")["step"] == 0
+    went_on = cli("train", "relay", *SHORT, "--steps", 2, "--resume", "trained")
     assert went_on.code == ExitCode.OK, went_on.err
+    assert progress_of(tmp_path / "trained")["step"] == 1
 
 
 @pytest.fixture
@@ -172,3 +213,41 @@ def test_one_in_the_background_is_followed_stopped_and_gone_on_with(folder: Path
     record = RunRecord.read(out)
     assert record is not None
     assert record.state() == "stopped"
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_before_its_training_began_is_begun_by_runs_resume(
+    folder: Path,
+) -> None:
+    (folder / "slow.py").write_text(
+        "import time\n"
+        "from pathlib import Path\n"
+        "from rolecraft.scenarios.relay import relay\n"
+        "if Path('wait').exists():\n"
+        "    Path('waiting').touch()\n"
+        "    time.sleep(600)\n"
+    )
+    out, wait = folder / "out", folder / "wait"
+    words = ("train", "slow.py:relay", "--steps", 100_000, "--tasks-per-step", 1, "--out", "out")
+    start = "from rolecraft.training.background import start_in_background as start\n"
+    wait.touch()
+    command = [sys.executable, "-m", "rolecraft.cli", *map(str, words)]
+    way_on = ("--resume", str(out))
+    code = f"{start}from pathlib import Path\nstart({command!r}, Path('out'), way_on={way_on!r})"
+    subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=folder,
+        timeout=300,
+        check=True,
+    )
+    until = time.monotonic() + 200
+    while not (folder / "waiting").exists():
+        assert time.monotonic() < until, "it does not wait"
+        time.sleep(0.1)
+    assert rolecraft("runs", "stop", "--kill", "out").returncode == 0
+    wait.unlink()
+    went_on = rolecraft("runs", "resume", "out")
+    assert went_on.returncode == 0, went_on.stderr
+    steps_after(-1, out)
+    assert rolecraft("runs", "stop", "out").returncode == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,7 @@ from rolecraft.models.base import Sampling
 from rolecraft.rollouts import PipelineSettings
 from rolecraft.training.algorithms.settings import FROM_SCRATCH, Algorithm
 from rolecraft.training.credit.settings import Credit
+from rolecraft.training.rl.config_files import seen_from_here
 from rolecraft.training.rl.settings import (
     FROM_SCRATCH_NAME,
     adapters_of,
@@ -31,6 +33,9 @@ from rolecraft.trajectories.whole_file import write_whole
 
 CONFIG = "train.json"
 """In the folder of a training that a config began: the config."""
+
+_STARTED_IN = "started_in"
+"""In `train.json`: the folder that names of files are relative to, as seen from its own."""
 
 _Settings = Mapping[str, Any]
 
@@ -151,9 +156,12 @@ class TrainConfig(DataConfig):
     def read(cls, path: Path, overrides: Mapping[str, Any] | None = None) -> Self:
         """The config in a YAML or JSON file, with some settings overridden.
 
-        Raises `UsageError` with the file, the setting and the reason.
+        In that of a training, names of files are as they are seen from the current folder. Raises
+        `UsageError` with the file, the setting and the reason.
         """
         data = _read(path)
+        if path.name == CONFIG and isinstance(start := data.pop(_STARTED_IN, None), str):
+            data = seen_from_here(data, path.parent.resolve() / start)
         return cls.of({**data, **(overrides or {})}, where=f"`{path}`")
 
     @classmethod
@@ -169,8 +177,12 @@ class TrainConfig(DataConfig):
             raise UsageError(f"{where}: {error}") from error
 
     def save(self, folder: Path) -> None:
-        """Write `train.json`, for `read`. Raises `OSError`."""
-        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        """Write `train.json`, for `read`, also from another folder. Raises `OSError`.
+
+        It has the way from `folder` to the current one, so that both can be moved together.
+        """
+        way = {_STARTED_IN: os.path.relpath(Path.cwd(), folder.resolve())}
+        text = json.dumps({**way, **self.model_dump(mode="json")}, indent=1, ensure_ascii=False)
         write_whole(folder / CONFIG, text + "\n")
 
     # --- what it is made into -----------------------------------------------------------------

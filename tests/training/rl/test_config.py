@@ -185,3 +185,33 @@ def test_data_selection_is_made_from_the_config(tmp_path: Path) -> None:
         TrainConfig.of({"scenario": "relay", "curriculum": True}).make_tasks(relay.tasks),
         Curriculum,
     )
+
+
+def test_what_a_training_was_started_from_is_named_as_seen_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is not in its folder is no file: a scenario of ours, a model of the hub."""
+    (tmp_path / "there" / "runs").mkdir(parents=True)
+    for name in ("own.py", "base"):
+        (tmp_path / "there" / name).touch()
+    settings = {
+        "scenario": "own.py:game",
+        "reward": "own.py:good",
+        "model": "transformers:base",
+        "stages": [{"subset": {"runs": ["runs", "gone"]}}],
+    }
+    monkeypatch.chdir(tmp_path / "there")
+    (tmp_path / "there" / "out").mkdir()
+    TrainConfig.of(settings).save(Path("out"))
+    TrainConfig.of({"scenario": "relay", "model": "hub/name"}).save(tmp_path)
+    here = TrainConfig.read(Path("out/train.json"))
+    assert here == TrainConfig.of(settings)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    found = TrainConfig.read(Path("../there/out/train.json"))
+    assert (found.scenario, found.reward) == ("../there/own.py:game", "../there/own.py:good")
+    assert found.model == "transformers:../there/base"
+    assert found.stages[0].subset is not None
+    assert found.stages[0].subset.runs == ["../there/runs", "gone"]
+    other = TrainConfig.read(Path("../train.json"))
+    assert (other.scenario, other.model) == ("relay", "hub/name")
