@@ -10,18 +10,21 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from rolecraft.environments.software_engineering.taken import test_file
 from rolecraft.errors import UsageError
 from rolecraft.sandboxes.test_reports import Outcome
 from rolecraft.synthesis.planning.runs import CleanRun, CleanRuns
 from rolecraft.synthesis.planning.seen import seen, tools
+from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.suite import Suite
 
 FAILING = ("failed", "error")
 _NAMED = re.compile(r"^(E   )?[A-Za-z_][\w.]*(: |$)")
 """The line with the exception: of Python, or as pytest shows it."""
+_NO_MODULE = re.compile(r"No module named '(\w+)((?:\.\w+)+)'")
+"""One that is missing in a package: the package, and the rest of its name."""
 SHOWN = 3
 """Tests that an error names."""
 
@@ -110,9 +113,20 @@ def _check(run: CleanRun, runs: CleanRuns) -> None:
         )
         raise UsageError(
             f"{len(failing):,} of the {len(run.outcomes):,} clean tests of {name} fail, more than "
-            f"{share:.0%} (--most-failing). The first: {shown}. If something is not installed, "
-            f"make a venv that has it and give it with --environment."
+            f"{share:.0%} (--most-failing). The first: {shown}. {_way_out(shown, runs.project)}"
         )
+
+
+def _way_out(shown: str, project: Project) -> str:
+    """What to do about tests that fail so."""
+    found = _NO_MODULE.search(shown)
+    if found and any(found[1] in PurePosixPath(path).parts for path in project.code):
+        return (
+            f"`{found[1]}{found[2]}` is a module of {project.name} itself, so its build makes it: "
+            f"build it in its own folder (`pip install -e .` there) and plan that folder, or plan "
+            f"its source archive."
+        )
+    return "If something is not installed, make a venv that has it and give it with --environment."
 
 
 def _compare(

@@ -37,6 +37,7 @@ from rolecraft.synthesis.planning.requirements import imported_modules, requirem
 from rolecraft.synthesis.planning.runs import CleanRuns
 from rolecraft.synthesis.planning.settings import PlanSettings
 from rolecraft.synthesis.planning.source import copy_source, writing
+from rolecraft.synthesis.planning.version_file import with_version_file
 from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.suite import Suite
 
@@ -151,7 +152,7 @@ def _prepared(
 ) -> tuple[Project, Found, Environment]:
     """What the project is, and its environment."""
     clean = folder.source.resolve()
-    metadata = read_metadata(clean)
+    metadata = with_version_file(read_metadata(clean), source, clean)
     is_python = bool(metadata.name) or any(clean.rglob("*.py"))
     runner = settings.runner or (
         "junit" if settings.report or (cmake.has_tests(clean) and not metadata.name) else "pytest"

@@ -19,7 +19,9 @@ from typing import Any
 from rolecraft.errors import UsageError
 
 _EXTRA = re.compile(r"(?:\band\s+)?\bextra\s*==\s*['\"]([^'\"]+)['\"]")
-_VERSION = re.compile(r"^__version__\s*(?::\s*\w+\s*)?=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
+_VERSION = re.compile(
+    r"^__version__\s*(?::\s*\w+\s*)?=\s*(?:version\s*=\s*)?['\"]([^'\"]+)['\"]", re.MULTILINE
+)
 _NAME = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
 SELF_TESTED = "pytest11"
 """Entry points by which pytest would load the project itself, before its folder is on the path."""
