@@ -40,6 +40,46 @@ def leaves(block: Block) -> bool:
     return last is not None and isinstance(small(last), _ENDS)
 
 
+def leads_nowhere(entity: Entity, jump: cst.CSTNode) -> bool:
+    """Whether nothing is passed over by a jump: a `continue` that ends its loop's body, a `return`
+    of nothing that ends its function. It can be left out, and all is as before.
+    """
+    if isinstance(jump, cst.Return):
+        if jump.value is not None and dotted(jump.value) != "None":
+            return False
+    elif not isinstance(jump, cst.Continue):
+        return False
+    here: cst.CSTNode = jump
+    while here is not entity.node:
+        parent = entity.parents[here]
+        match parent:
+            case cst.For() | cst.While():
+                return isinstance(jump, cst.Continue) and parent.body is here
+            case cst.FunctionDef():
+                return isinstance(jump, cst.Return)
+            case cst.IndentedBlock() | cst.SimpleStatementSuite() | cst.SimpleStatementLine():
+                if parent.body[-1] is not here:
+                    return False
+            case cst.Try():
+                if parent.body is here and parent.orelse is not None:
+                    return False
+            case cst.If() | cst.Else() | cst.With() | cst.ExceptHandler():
+                pass
+            case _:
+                return False
+        here = parent
+    return False
+
+
+def is_idle(entity: Entity, node: cst.If) -> bool:
+    """Whether an `if` without `else` does nothing, whatever comes of its condition."""
+    effects = (cst.Call, cst.Await, cst.NamedExpr, cst.Yield)
+    if node.orelse is not None or entity.find(*effects, within=node.test):
+        return False
+    only = small(statements_of(node.body)[0]) if len(statements_of(node.body)) == 1 else None
+    return isinstance(only, cst.Pass) or (only is not None and leads_nowhere(entity, only))
+
+
 def needed(entity: Entity, removed: cst.CSTNode) -> bool:
     """Whether something outside of a statement reads a name that has its value from it alone: to
     remove it is a `NameError`, which no tests are needed to find.

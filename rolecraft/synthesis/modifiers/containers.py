@@ -16,6 +16,7 @@ from rolecraft.synthesis.modifiers.nodes import (
     brief,
     calls_of,
     in_place_of,
+    is_none,
     method_calls,
     parenthesized,
     text_of,
@@ -29,6 +30,12 @@ _OTHER_WAY_IN = {
     "extendleft": "appendleft",
 }
 
+_READERS = frozenset(
+    {"sorted", "list", "tuple", "set", "frozenset", "sum", "any", "all", "min", "max"}
+)
+"""They read all of their one argument before they return, and keep nothing of it."""
+_OTHER_COPIES = frozenset({"set", "dict", "deepcopy"})
+"""Copies that are not just the same things in the same order."""
 _CACHE = re.compile("cache|memo|seen|visited")
 
 
@@ -52,6 +59,8 @@ def wrong_order(entity: Entity, rng: Random) -> Iterator[Variant]:
             new = call.with_changes(args=[*map(_beside, call.args), reverse])
             yield entity.replacing(call, new, note=became(call, new))
         for name in [name for name in ("key", "reverse") if name in keywords]:
+            if dotted(call.args[keywords.index(name)].value) in ("None", "False"):
+                continue  # as it is without
             new = _without(call, keywords.index(name))
             yield entity.replacing(call, new, note=became(call, new))
         if call in sorting and call.args and not call.args[0].star:
@@ -68,6 +77,8 @@ def wrong_order(entity: Entity, rng: Random) -> Iterator[Variant]:
 def missing_copy(entity: Entity, rng: Random) -> Iterator[Variant]:
     """No copy is made: `list(x)`, `x.copy()`, `x[:]` become `x`."""
     for node, copied in _copies(entity):
+        if _is_read_at_once(entity, node):
+            continue
         new = in_place_of(node, copied)
         yield entity.replacing(node, new, note=became(node, new))
 
@@ -91,15 +102,30 @@ def _copies(entity: Entity) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpres
             yield part, part.value
 
 
+def _is_read_at_once(entity: Entity, node: cst.BaseExpression) -> bool:
+    """Whether nobody has the copy but what reads all of it: `sorted(list(x))`, `f(*list(x))`."""
+    if isinstance(node, cst.Call) and dotted(node.func).rpartition(".")[2] in _OTHER_COPIES:
+        return False
+    parent = entity.parents.get(node)
+    if not isinstance(parent, cst.Arg):
+        return isinstance(parent, cst.StarredElement)
+    reader = entity.parents[parent]
+    assert isinstance(reader, cst.Call | cst.ClassDef)
+    if parent.star == "*" or not isinstance(reader, cst.Call):
+        return parent.star == "*"
+    is_only = len([arg for arg in reader.args if arg.keyword is None]) == 1
+    return is_only and parent.keyword is None and dotted(reader.func) in _READERS
+
+
 @modifier()
 def lost_default(entity: Entity, rng: Random) -> Iterator[Variant]:
-    """`x.get(key, default)` becomes `x.get(key)`, `x.get(key)` becomes `x[key]`."""
+    """`x.get(key, default)` becomes `x.get(key)`, which becomes `x[key]`."""
     for call, func in method_calls(entity, "get"):
         if any(arg.star or arg.keyword for arg in call.args):
             continue
-        if len(call.args) == 2:
+        if len(call.args) == 2 and not is_none(call.args[1].value):
             new: cst.BaseExpression = call.with_changes(args=[_last(call.args[0])])
-        elif len(call.args) == 1:
+        elif len(call.args) in (1, 2):
             index = cst.SubscriptElement(cst.Index(call.args[0].value))
             new = in_place_of(call, cst.Subscript(func.value, [index]))
         else:

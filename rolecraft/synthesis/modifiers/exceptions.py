@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import builtins
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import libcst as cst
@@ -45,7 +46,8 @@ def narrowed_exception(entity: Entity, rng: Random) -> Iterator[Variant]:
         caught = handler.type
         if isinstance(caught, cst.Tuple):
             for index, gone in enumerate(caught.elements):
-                if len(caught.elements) > 1:
+                others = [each.value for each in caught.elements if each is not gone]
+                if others and not _is_among(gone.value, others):
                     rest = without_element(caught, index)
                     note = f"`{text_of(gone.value)}` is no longer caught beside `{text_of(rest)}`"
                     yield _catching(entity, handler, rest, note)
@@ -98,6 +100,22 @@ def swallowed_exception(entity: Entity, rng: Random) -> Iterator[Variant]:
             small = line.body[-1] if isinstance(line, cst.SimpleStatementLine) else line
             if isinstance(small, cst.Raise):
                 yield entity.removing(small, note=f"`{text_of(small)}` was dropped")
+
+
+def _is_among(one: cst.BaseExpression, others: Sequence[cst.BaseExpression]) -> bool:
+    """Whether who catches the others catches it too: Python's own `FileNotFoundError` beside
+    `OSError`.
+    """
+    classes = [_python_class(each) for each in (one, *others)]
+    return classes[0] is not None and any(
+        each is not None and issubclass(classes[0], each) for each in classes[1:]
+    )
+
+
+def _python_class(node: cst.BaseExpression) -> type[BaseException] | None:
+    found = getattr(builtins, dotted(node), None)
+    is_one = isinstance(found, type) and issubclass(found, BaseException)
+    return found if is_one else None
 
 
 def _catching(

@@ -9,6 +9,7 @@ from random import Random
 import libcst as cst
 
 from rolecraft.synthesis.modifiers.base import modifier
+from rolecraft.synthesis.modifiers.blocks import is_idle, leads_nowhere
 from rolecraft.synthesis.modifiers.entities import Entity, Variant
 from rolecraft.synthesis.modifiers.nodes import became, brief, in_place_of, text_of
 
@@ -67,6 +68,8 @@ def dropped_jump(entity: Entity, rng: Random) -> Iterator[Variant]:
     for jump in entity.code(cst.Break, cst.Continue):
         if isinstance(jump, cst.Break) and not isinstance(_loop_of(entity, jump), cst.For):
             continue  # a loop that never ends says nothing about the code
+        if leads_nowhere(entity, jump):
+            continue
         yield entity.removing(jump, note=f"`{text_of(jump)}` was dropped")
 
 
@@ -77,6 +80,8 @@ def removed_guard(entity: Entity, rng: Random) -> Iterator[Variant]:
         is_elif = isinstance(entity.parents.get(node), cst.If)
         lines = [*node.body.body]
         if is_elif or node.orelse is not None or len(lines) > 2 or not lines:
+            continue
+        if is_idle(entity, node):
             continue
         last = lines[-1]
         jump = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last

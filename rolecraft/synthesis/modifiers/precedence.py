@@ -41,6 +41,7 @@ _OPERATIONS: tuple[type[cst.BaseExpression], ...] = (
     cst.Comparison,
     cst.IfExp,
 )
+_SIGNS = (cst.Minus, cst.Plus)
 _NOT_ASSOCIATIVE = (cst.Subtract, cst.Divide, cst.FloorDivide, cst.Modulo)
 
 
@@ -68,6 +69,9 @@ def _binds_otherwise(node: cst.BaseExpression, parent: cst.CSTNode) -> bool:
     inner, outer = _binding(node), _binding(parent)
     if inner is None or outer is None:
         return False
+    if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, _SIGNS):
+        is_product = isinstance(getattr(node, "operator", None), cst.Multiply | cst.Divide)
+        return inner < outer and not is_product  # `-(a * b)` is `-a * b`
     if inner < outer:
         # `-x` and `not x` end where their operand does: only what stands before them is affected.
         return not (isinstance(node, cst.UnaryOperation) and _is_right(node, parent))

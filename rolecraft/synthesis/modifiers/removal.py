@@ -8,7 +8,7 @@ from random import Random
 import libcst as cst
 
 from rolecraft.synthesis.modifiers.base import modifier
-from rolecraft.synthesis.modifiers.blocks import leaves, needed, small, statements_of
+from rolecraft.synthesis.modifiers.blocks import is_idle, leaves, needed, small, statements_of
 from rolecraft.synthesis.modifiers.entities import Entity, Variant
 from rolecraft.synthesis.modifiers.nodes import became, in_place_of, text_of
 
@@ -36,6 +36,8 @@ def remove_call(entity: Entity, rng: Random) -> Iterator[Variant]:
 def remove_condition(entity: Entity, rng: Random) -> Iterator[Variant]:
     """A condition is missing: its block runs always, or never, or the branch is gone."""
     for node in entity.code(cst.If):
+        if is_idle(entity, node):
+            continue
         test = text_of(node.test)
         parent = entity.parents[node]
         if isinstance(parent, cst.If):  # an `elif`
@@ -85,7 +87,7 @@ def remove_loop(entity: Entity, rng: Random) -> Iterator[Variant]:
     for loop in entity.code(cst.While):
         test = text_of(loop.test)
         jumps = entity.find(cst.Break, cst.Continue, within=loop.body)
-        if not jumps and loop.orelse is None and test not in ("True", "1"):
+        if not (jumps or leaves(loop.body)) and loop.orelse is None and test not in ("True", "1"):
             once = cst.If(
                 test=loop.test,
                 body=loop.body,

@@ -50,6 +50,7 @@ _OTHER_END = {
     "rjust": "ljust",
 }
 _MATCHING = {"match": ("search", "fullmatch"), "search": ("match",), "fullmatch": ("match",)}
+_NUMBERS = frozenset({"len", "int", "float", "bool", "ord", "hash", "id"})
 _SEPARATORS = {", ": (",",), ",": (", ",), " ": ("",), "": (" ",), "\n": ("",), "\\n": ("", " ")}
 
 
@@ -81,7 +82,9 @@ def wrong_case(entity: Entity, rng: Random) -> Iterator[Variant]:
 def wrong_split(entity: Entity, rng: Random) -> Iterator[Variant]:
     """Split from the other end, without a limit, or at any whitespace: `split`, `rsplit`."""
     for call, func in method_calls(entity, "split", "rsplit"):
-        limit = [arg for arg in call.args[1:] if whole(arg.value) is not None]
+        if _is_pattern(func.value):
+            continue  # of which there is no `rsplit`
+        limit = [arg for arg in call.args[1:] if (whole(arg.value) or -1) > 0]
         if limit:
             yield _renamed(entity, call, func, "rsplit" if func.attr.value == "split" else "split")
             first = call.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -115,7 +118,9 @@ def wrong_separator(entity: Entity, rng: Random) -> Iterator[Variant]:
 @modifier()
 def wrong_replacements(entity: Entity, rng: Random) -> Iterator[Variant]:
     """Only the first is replaced instead of all, or all instead of some."""
-    for call, _ in method_calls(entity, "replace"):
+    for call, func in method_calls(entity, "replace"):
+        if dotted(func.value) == "os":
+            continue
         if len(call.args) == 2 and not any(arg.keyword or arg.star for arg in call.args):
             new = call.with_changes(args=[*call.args, cst.Arg(cst.Integer("1"))])
         elif len(call.args) == 3:
@@ -130,10 +135,24 @@ def wrong_replacements(entity: Entity, rng: Random) -> Iterator[Variant]:
 def wrong_match(entity: Entity, rng: Random) -> Iterator[Variant]:
     """A pattern is searched anywhere instead of at the start: `match`, `search`, `fullmatch`."""
     for call, func in method_calls(entity, *_MATCHING):
-        base = dotted(func.value).rpartition(".")[2].lower()
-        if base in ("re", "regex") or re.search("re$|regex|pattern|_rx", base):
+        if _is_pattern(func.value):
             for name in _MATCHING[func.attr.value]:
-                yield _renamed(entity, call, func, name)
+                if name == "fullmatch" or not _is_anchored(call, func):
+                    yield _renamed(entity, call, func, name)
+
+
+def _is_pattern(node: cst.CSTNode) -> bool:
+    """Whether it is `re`, or has the name of a regular expression."""
+    base = dotted(node).rpartition(".")[2].lower()
+    return base in ("re", "regex") or bool(re.search("re$|regex|pattern|_rx", base))
+
+
+def _is_anchored(call: cst.Call, func: cst.Attribute) -> bool:
+    """Whether it says itself that it begins at the start: `re.search("^a", x)` is `re.match`."""
+    if dotted(func.value) != "re" or func.attr.value == "fullmatch" or len(call.args) != 2:
+        return False
+    text = quoted(call.args[0].value) or ""
+    return text.startswith((r"^", r"\A", r"\\A")) and "|" not in text
 
 
 @modifier()
@@ -142,7 +161,7 @@ def wrong_format(entity: Entity, rng: Random) -> Iterator[Variant]:
     for node in entity.code(cst.FormattedStringExpression):
         if is_in_raise(entity, node):
             continue
-        if node.conversion is not None or not node.format_spec:
+        if not _is_written_alike(node) and (node.conversion is not None or not node.format_spec):
             new = node.with_changes(conversion=None if node.conversion else "r")
             yield entity.replacing(node, new, note=became(node, new))
         for part in node.format_spec or ():
@@ -155,6 +174,14 @@ def wrong_format(entity: Entity, rng: Random) -> Iterator[Variant]:
         if not is_in_raise(entity, text):
             for value in _other_templates(entity, text):
                 yield entity.replacing(text, with_quoted(text, value), note=_became(text, value))
+
+
+def _is_written_alike(node: cst.FormattedStringExpression) -> bool:
+    """Whether `!r` or no `!r` is all the same to it: `{len(x)}`, `{x=}`."""
+    if node.equal is not None:
+        return True
+    value = node.expression
+    return isinstance(value, cst.Call) and dotted(value.func) in _NUMBERS and not node.format_spec
 
 
 def _other_specs(spec: str) -> Iterator[str]:

@@ -211,6 +211,25 @@ def test_a_guard_can_be_missing_and_what_follows_it_is_reached() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "idle",
+    [
+        "if a:\n        return",
+        "for x in a:\n        a()\n        if a: continue",
+        "if a:\n        pass",
+    ],
+)
+def test_a_condition_that_decides_nothing_is_left_alone(idle: str) -> None:
+    for name in ("remove-condition", "removed-guard", "dropped-jump"):
+        assert afters(name, f"def f(a):\n    a()\n    {idle}") == []
+
+
+def test_a_loop_that_leaves_in_its_first_round_is_not_made_an_if() -> None:
+    assert afters("remove-loop", "def f(a):\n    while a:\n        a = 1\n        return a") == [
+        "def f(a):\n    pass\n"
+    ]
+
+
 def test_a_branch_that_gives_a_name_its_only_value_stays() -> None:
     check(
         "remove-condition",
