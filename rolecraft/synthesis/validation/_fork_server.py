@@ -2,8 +2,9 @@
 
 Never imported: its text is handed to `python -c` in a sandbox (see `warm.py`), so no file of it
 lies in the work folder. The first line of standard input has the settings. Then each order is a
-file, one JSON line, whose name the settings say; what came of it is a JSON line on the standard
-output. All of it must run on every Python from 3.8 on: that of the project.
+file, one JSON line, whose name the settings say. What came of it is another, of packed JSON, and an
+end of line on the standard output says that it is there: of what is printed, a sandbox elsewhere
+tells little. All of it must run on every Python from 3.8 on: that of the project.
 
 Of the project this process imports nothing, so that a child runs what lies in the work folder. A
 child is a session of its own with limits of its own. When it is over, all that it has started is
@@ -27,6 +28,7 @@ import stat
 import sys
 import tempfile
 import time
+import zlib
 
 TYPE_CHECKING = False  # so that `typing` is not imported
 if TYPE_CHECKING:
@@ -128,6 +130,7 @@ class Server:
         self.temporary = tempfile.gettempdir()
         self.compiled = os.path.join(self.temporary, settings["compiled"])
         self.order = os.path.join(self.root, settings["order"])
+        self.answer = os.path.join(self.root, settings["answer"])
         self.number = 0
         os.makedirs(self.compiled, exist_ok=True)
         # What lies there at first is mounted there: an environment below `/tmp`, say.
@@ -168,13 +171,15 @@ class Server:
             with contextlib.suppress(OSError), open(self.order, "rb") as file:
                 text = file.read()
         os.unlink(self.order)
+        with contextlib.suppress(FileNotFoundError):  # of this server, or of the one before
+            os.unlink(self.answer)
         found: dict[str, Any] = json.loads(text)
         return found
 
     def say(self, **fields: Any) -> None:
-        data = json.dumps(fields).encode() + b"\n"
-        while data:
-            data = data[os.write(self.out, data) :]
+        with open(self.answer, "wb") as file:
+            file.write(zlib.compress(json.dumps(fields).encode(), 1))
+        os.write(self.out, b"\n")
 
     def done(self, order: dict[str, Any]) -> dict[str, Any]:
         """Carry out one order."""

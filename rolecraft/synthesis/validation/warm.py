@@ -13,6 +13,7 @@ import contextlib
 import json
 import secrets
 import signal
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,10 @@ FOREVER = 7 * 86_400
 """Seconds, more than a server lives."""
 STARTING = 120.0
 """Seconds in which it must be there."""
+ANSWER = ".rolecraft-answer"
+"""The file with what came of the last order, of whichever server: they take turns."""
+MOST_ANSWER = 64 * 2**20
+"""Bytes of it, packed."""
 
 
 class WarmPytest:
@@ -164,16 +169,17 @@ class _Server:
             "memory": settings.memory_bytes,
             "compiled": "rolecraft-compiled",
             "order": self.orders,
+            "answer": ANSWER,
         }
         self._loop = asyncio.get_running_loop()
-        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
-        self._rest = bytearray()
+        self._rung: asyncio.Queue[bool] = asyncio.Queue()
+        """True for each answer, and False when it has ended."""
         self._running: asyncio.Task[Execution] | None = None
         self._number = 0
 
     async def start(self) -> None:
         self._running = asyncio.create_task(self._serve())
-        self._running.add_done_callback(lambda _: self._lines.put_nowait(b""))
+        self._running.add_done_callback(lambda _: self._rung.put_nowait(False))
         await self._answer(STARTING)
 
     async def _serve(self) -> Execution:
@@ -205,27 +211,28 @@ class _Server:
 
     def _hear(self, piece: bytes) -> None:
         """See `listening`: some sandboxes tell it in another thread, in which no queue wakes us."""
-        *whole, rest = piece.split(b"\n")
-        for line in whole:
-            said = bytes(self._rest + line)
-            self._loop.call_soon_threadsafe(self._lines.put_nowait, said)
-            self._rest.clear()
-        self._rest += rest
+        for _ in range(piece.count(b"\n")):
+            self._loop.call_soon_threadsafe(self._rung.put_nowait, True)
 
     async def _answer(self, seconds: float) -> dict[str, Any]:
+        await self._ready(seconds)
         try:
-            line = await asyncio.wait_for(self._lines.get(), seconds)
+            packed = await self.sandbox.read(ANSWER, max_bytes=MOST_ANSWER)
+            said = json.loads(zlib.decompress(packed))
+        except (SandboxError, zlib.error, ValueError) as error:
+            raise self._lost() or WorkerLost(f"its answer cannot be read: {error}") from error
+        if not isinstance(said, dict):
+            raise WorkerLost(f"it answers {type(said).__name__}")
+        return said
+
+    async def _ready(self, seconds: float) -> None:
+        """Wait until there is an answer."""
+        try:
+            answered = await asyncio.wait_for(self._rung.get(), seconds)
         except TimeoutError:  # something has stopped it
             raise WorkerLost(f"it has not answered for {seconds:.0f} seconds") from None
-        if not line:
+        if not answered:
             raise self._lost() or WorkerLost("it says nothing")
-        try:
-            said = json.loads(line)
-        except ValueError as error:
-            raise WorkerLost(f"it says {line[:200]!r}") from error
-        if not isinstance(said, dict):
-            raise WorkerLost(f"it says {line[:200]!r}")
-        return said
 
     def _lost(self) -> WorkerLost | None:
         """How it ended, if it did."""
@@ -246,7 +253,7 @@ def _read(said: Mapping[str, Any], settings: Settings) -> Ran:
     report = read_pytest_report_log(text, exit_code=code, token=token)
     own = [
         entry
-        for entry in map(json.loads, (line for line in text.splitlines() if '"Validation"' in line))
+        for entry in map(json.loads, (line for line in text.split("\n") if '"Validation"' in line))
         if entry.get("$report_type") == "Validation" and entry.get("token") == token
     ]
     unloaded = [str(entry["unloaded"]) for entry in own if "unloaded" in entry]

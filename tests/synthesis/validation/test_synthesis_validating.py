@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 from rolecraft.errors import JournalError, SandboxError, UsageError
-from rolecraft.sandboxes import Bubblewrap
+from rolecraft.sandboxes import Bubblewrap, Remote
+from rolecraft.sandboxes.server import MOST, SandboxServer, ServerSettings
 from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger, read_ledger
 from rolecraft.synthesis.validation import Settings, Tally, candidates_of, validate_folder
 from rolecraft.synthesis.validation.places import Place
-from rolecraft.synthesis.validation.warm import WarmPytest, _Server
+from rolecraft.synthesis.validation.warm import FOREVER, WarmPytest, _Server
 from rolecraft.synthesis.verdicts import Verdict
 
 RESULT = "result = number * 2"
@@ -223,13 +224,44 @@ async def test_an_answer_that_comes_in_another_thread_wakes_who_waits_for_it(sma
     place = await Place.of(small.plan())
     server = _Server(None, small.plan(), Settings(), place.runtime, "1")  # type: ignore[arg-type]
     began = time.monotonic()
-    waiting = asyncio.ensure_future(server._answer(90))
+    waiting = asyncio.ensure_future(server._ready(90))
     await asyncio.sleep(0)
-    timer = threading.Timer(0.2, server._hear, [b'{"id": 1}\n'])  # when the loop sleeps
+    timer = threading.Timer(0.2, server._hear, [b"\n"])  # when the loop sleeps
     timer.start()
-    assert await waiting == {"id": 1}
+    await waiting
     assert time.monotonic() - began < 60, "and not when its time was over"
     timer.join()
+
+
+async def test_a_report_is_heard_whole_in_a_sandbox_elsewhere(small: Any) -> None:
+    """Of what is printed there 64 KiB are told: a suite of a thousand tests came to no end."""
+    many = [f"{'long' * 20}{number}" for number in range(800)]
+    small.write(
+        {
+            "tests/test_more.py": "import pytest\n"
+            f"@pytest.mark.parametrize('of_many', {many})\n"
+            "def test_more(of_many): assert of_many\n"
+        }
+    )
+    more = [f"tests/test_more.py::test_more[{each}]" for each in many]
+    assert sum(map(len, more)) > 2**16
+    small.tests = (*small.tests, *more)
+    settings = ServerSettings(
+        no_token=True,
+        readable=(small.project["environment"],),
+        most=replace(MOST, seconds=FOREVER, cpu_seconds=FOREVER),
+    )
+    server = SandboxServer(Bubblewrap(), settings, port=0)
+    serving = asyncio.create_task(server.serve())
+    try:
+        async with Remote(server.url) as remote:
+            bugs = [small.candidate("number * 2", f"number * {factor}") for factor in (3, 4)]
+            found = await small.verdicts(*bugs, provider=remote)
+    finally:
+        server.stop()
+        await serving
+    assert [each.status for each in found] == ["valid", "valid"]
+    assert len(found[0].pass_to_pass(small.tests)) == len(small.tests) - 4
 
 
 async def test_figures_of_a_folder(small: Any) -> None:
