@@ -100,6 +100,11 @@ class Sources:
         except (OSError, ValueError, SyntaxError, RecursionError):
             return None  # no Python: there are no docstrings to read
 
+    def conftests(self, path: str) -> list[ast.Module]:
+        """What pytest reads for a file of tests before it, the nearest first."""
+        places = (self.tree(str(folder / "conftest.py")) for folder in PurePosixPath(path).parents)
+        return [place for place in places if place is not None]
+
     def solution(self, candidate: Candidate, tests: Iterable[str]) -> Solution:
         """What must not be said of a candidate that these tests notice."""
         removed, added, counted = [], [], Counter[str]()

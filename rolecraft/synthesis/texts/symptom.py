@@ -18,6 +18,7 @@ from rolecraft.synthesis.texts.failures import (
 )
 from rolecraft.synthesis.texts.leak_check import distinctive
 from rolecraft.synthesis.texts.masking import Masking, StandIn, imports_of
+from rolecraft.synthesis.texts.printed import tell_printed
 from rolecraft.synthesis.texts.solution import IDENTIFIER, Solution, Sources
 from rolecraft.synthesis.texts.test_code import doing, says_only_what_was_printed
 from rolecraft.synthesis.texts.values import UNKNOWN, Folded, value_of, value_said
@@ -56,6 +57,8 @@ class Symptom:
     """Its text; of "output" what was printed, of "value" where the two differ."""
     stand_ins: tuple[StandIn, ...] = ()
     """What names in the code stand for that must not be said."""
+    printed: tuple[StandIn, ...] = ()
+    """Names in the code for what is printed."""
     unknown: tuple[str, ...] = ()
     """Names in the code of which nothing tells the value."""
 
@@ -104,9 +107,11 @@ def _of_python(
     test: str, text: str, tree: ast.Module, solution: Solution, sources: Sources
 ) -> Symptom | None:
     failure = read_failure(test, text)
-    done = doing(tree, test, failure.line)
+    path = test.partition("::")[0]
+    done = doing(tree, test, failure.line, sources.conftests(path))
     if done is None or says_only_what_was_printed(done):
         return None
+    printed = tell_printed(done)
     masking = Masking(solution, imports_of(tree, sources.project.code))
     code = _lines(done.before, masking)
     if len(code) > _LONGEST_CODE or sum(map(len, code)) > _LONGEST_VALUE:
@@ -120,6 +125,7 @@ def _of_python(
         made,
         code=tuple(code),
         stand_ins=tuple(masking.stand_ins.values()),
+        printed=tuple(each for each in printed if each.name in shown),
         unknown=tuple(sorted(done.unknown & shown)),
     )
 

@@ -71,6 +71,7 @@ _WHERE_UNKNOWN = (
     "Here `{name}` stands for {kind} of the library.",
     "(`{name}` is {kind} of the library.)",
 )
+_PRINTED = ("Here `{name}` is {kind}.", "(`{name}` is {kind}.)", "`{name}` stands for {kind}.")
 _OWN = ("({names}: from my own set-up.)", "What I set up myself: {names}.")
 _NO_ERROR = (
     "I expected `{expected}` to be raised, but nothing is raised.",
@@ -116,6 +117,8 @@ def filled_in(symptom: Symptom, *, task: str, project: str, version: str = "") -
     else:
         parts += [say("plain", _PLAIN_OPENINGS)]
     parts += [_stands_for(say, each) for each in symptom.stand_ins]
+    for each in symptom.printed:
+        parts.append(say("printed", _PRINTED, name=each.name, kind=each.kind))
     if symptom.unknown:
         names = ", ".join(f"`{name}`" for name in symptom.unknown)
         parts.append(say("unknown", _OWN, names=names))

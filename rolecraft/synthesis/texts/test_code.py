@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rolecraft.synthesis.texts.checks import Doing, check, expected_error
+from rolecraft.synthesis.texts.fixtures import fixture_value
 from rolecraft.synthesis.texts.parametrized import FunctionNode, parameters
 from rolecraft.synthesis.texts.slicing import FIXTURES, Slicing, blocks, bound_by, names_in
 
 _SET_UP = frozenset({"setUp", "setUpClass", "setup_method", "setup_class", "setup"})
 
 
-def doing(tree: ast.Module, test: str, line: int | None) -> Doing | None:
+def doing(
+    tree: ast.Module, test: str, line: int | None, conftests: Sequence[ast.Module] = ()
+) -> Doing | None:
     """What the test with this id of pytest does up to this line of its file.
 
-    None where it is not found.
+    `conftests` have its fixtures too, the nearest first. None where it is not found.
     """
     names = test.partition("[")[0].split("::")[1:]
     node: ast.AST | None = tree
@@ -39,6 +42,14 @@ def doing(tree: ast.Module, test: str, line: int | None) -> Doing | None:
     found.shown = slicing.shown
     given = parameters(node, classes, test, tree)
     arguments = {arg.arg for arg in node.args.args}
+    far = Slicing(set(), None)
+    defined: list[ast.stmt] = []
+    for name in sorted((slicing.needed & arguments) - given.keys() - FIXTURES):
+        if (fixture := fixture_value(name, (tree, *conftests))) is not None:
+            given[name], module = fixture
+            if module is not tree:
+                far.needed = names_in(given[name])
+                defined += far.module(module.body)
     told = [
         ast.Assign([ast.Name(name, ast.Store())], value)
         for name, value in given.items()
@@ -48,12 +59,16 @@ def doing(tree: ast.Module, test: str, line: int | None) -> Doing | None:
     slicing.needed -= given.keys()
     slicing.needed |= names_in(*(given[name] for name in used))
     own = slicing.module(members)
-    around = slicing.module(tree.body)
+    around = _each_once([*defined, *slicing.module(tree.body)])
     found.before = [*around, *own, *told, *first, *found.before]
     _put_in_expected(found)
     found.unknown = (slicing.needed & (arguments | _of_self(node))) - given.keys() - FIXTURES
     found.untold = bool(names_in(found.expected) & found.unknown)
     return found
+
+
+def _each_once(nodes: list[ast.stmt]) -> list[ast.stmt]:
+    return [*{ast.dump(node): node for node in nodes}.values()]
 
 
 def says_only_what_was_printed(found: Doing) -> bool:

@@ -174,7 +174,7 @@ def test_every_text_says_what_its_stand_ins_are_also_after_others_of_the_same_fi
     assert first == second
 
 
-def of_test(phrases, source, message):
+def of_test(phrases, source, message, others=None):
     """The symptoms of a failing `test_it`, on the last line of this source."""
     import ast
 
@@ -182,11 +182,12 @@ def of_test(phrases, source, message):
     from rolecraft.synthesis.texts.symptom import symptoms
 
     path = "tests/test_phrases.py"
+    given = {path: source, **(others or {})}
     solution = Sources(phrases.plan.project, phrases.read).solution(
         phrases.plant("inner value")[0], ()
     )
     sources = Sources(
-        phrases.plan.project, lambda name: source if name == path else phrases.read(name)
+        phrases.plan.project, lambda name: given[name] if name in given else phrases.read(name)
     )
     line = ast.parse(source).body[-1].end_lineno
     head = "Traceback (most recent call last):\n"
@@ -241,3 +242,61 @@ def test_frames_of_a_traceback_are_no_part_of_what_an_exception_says():
     text = 'Traceback (most recent call last):\n  File "/b/test_a.py", line 4, in test_b\nE: it\n'
     message = read_failure("test_a.py::test_b", text + frames).message
     assert message == "it\n  | ValueError: no\n    kept"
+
+
+def test_the_value_of_a_fixture_that_returns_one_is_told(phrases):
+    conftest = (
+        "import pytest\nfrom phrases import Tally\n@pytest.fixture\ndef few():\n"
+        "    '''Words.'''\n    return ['b', 'a']\n@pytest.fixture(name='tally')\n"
+        "def _tally():\n    yield Tally(['a'])\n    print('over')\n"
+        "@pytest.fixture\ndef much(few):\n    return few * 9\n"
+    )
+    source = (
+        "import phrases, pytest\n@pytest.fixture\ndef most():\n    return 3\n"
+        "def test_it(few, most, tally, much):\n    tally.add(few)\n"
+        "    assert phrases.shorten(few, most, tally, much) == ['b']\n"
+    )
+    given = {"tests/conftest.py": conftest}
+    (seen,) = of_test(phrases, source, "AssertionError: assert 1 == ['b']", given)
+    for line in ("few = ['b', 'a']", "most = 3", "tally = Tally(['a'])"):
+        assert line in seen.code
+    assert "from phrases import Tally" in seen.code
+    assert seen.unknown == ("much",)
+    assert "fixture" not in "\n".join(seen.code)
+
+
+@pytest.mark.parametrize(
+    ("reads", "expression"),
+    [
+        ("    assert capsys.readouterr().out == 'a b'\n", "output"),
+        ("    out, err = capsys.readouterr()\n    assert out == 'a b'\n", "output"),
+        ("    out = capsys.readouterr().out\n    assert out == 'a b'\n", "output"),
+        ("    got = capsys.readouterr()\n    assert got.err == 'a b'\n", "errors"),
+        ("    said = capsys.readouterr().out.strip()\n    assert said == 'a b'\n", "said"),
+    ],
+)
+def test_what_is_printed_is_told_without_words_of_pytest(phrases, reads, expression):
+    from rolecraft.synthesis.texts.templates import filled_in
+
+    source = f"import phrases\ndef test_it(capsys):\n    phrases.main(['a'])\n{reads}"
+    (seen,) = of_test(phrases, source, "AssertionError: assert 'a' == 'a b'")
+    assert "phrases.main(['a'])" in seen.code
+    assert (seen.expression, seen.expected, seen.got) == (expression, "'a b'", "'a'")
+    text = filled_in(seen, task="a", project="p")
+    assert "capsys" not in text
+    assert "readouterr" not in text
+    error = expression == "errors"
+    assert ("is printed to the standard error" if error else "what is printed") in text
+    if expression == "said":
+        assert "said = output.strip()" in seen.code
+
+
+def test_what_is_read_twice_of_what_is_printed_stays_as_it_is(phrases):
+    """Each time has another text, and one name cannot stand for both."""
+    source = (
+        "import phrases\ndef test_it(capsys):\n    phrases.main(['a'])\n"
+        "    first = capsys.readouterr().out\n    phrases.main(['b'])\n"
+        "    assert first == capsys.readouterr().out\n"
+    )
+    (seen,) = of_test(phrases, source, "AssertionError: assert 'a' == 'b'")
+    assert seen.printed == ()
