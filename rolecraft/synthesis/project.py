@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rolecraft.environments.software_engineering.instances import Runner
+from rolecraft.environments.software_engineering.instances import Instance, Runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,3 +37,19 @@ class Project:
         """The text of a clean file; empty for one that is not there. See `candidates.Read`."""
         place = Path(self.source) / path
         return place.read_bytes().decode("utf-8") if place.exists() else ""
+
+    def as_instance(self) -> Instance:
+        """Its clean files and how their tests run, as grading knows them. There is nothing to
+        solve: the rest is to be replaced.
+        """
+        return Instance(
+            id=self.name,
+            problem="-",
+            fail_to_pass=("-",),
+            source=self.source,
+            environment=self.environment or None,
+            python_path=self.python_path,
+            runner=self.runner,
+            test_command=self.test_command,
+            report=self.report,
+        )

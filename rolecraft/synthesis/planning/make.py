@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from rolecraft.environments.software_engineering.bases import Bases
-from rolecraft.environments.software_engineering.instances import Instance
 from rolecraft.environments.software_engineering.runtime import Runtime
 from rolecraft.environments.software_engineering.taken import installed_modules
 from rolecraft.errors import UsageError
@@ -88,7 +87,7 @@ async def _made(
     runs_in = provider or default_provider()
     bases = Bases()
     try:
-        row = _instance(project)
+        row = project.as_instance()
         base = await bases.of(row)
         runs = CleanRuns(runs_in, base.graded, Runtime.of(row), project, settings)
         reader = Plan(project, Suite(outcomes={})).reader()
@@ -246,18 +245,3 @@ def _python(
         environment=str(environment.path),
     )
     return project, found, environment
-
-
-def _instance(project: Project) -> Instance:
-    """The project as grading sees one, for its base and its Python."""
-    return Instance(
-        id=project.name,
-        problem="-",
-        fail_to_pass=("-",),
-        source=project.source,
-        environment=project.environment or None,
-        python_path=project.python_path,
-        runner=project.runner,
-        test_command=project.test_command,
-        report=project.report,
-    )
