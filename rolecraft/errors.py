@@ -319,11 +319,19 @@ class ProtocolViolation(RolecraftError):
 
 
 class TraceError(RolecraftError):
-    """A trajectory or log cannot be read at all: it is missing, empty or of no known format."""
+    """A trajectory or log cannot be read at all: it is missing, empty or of no known format.
 
-    def __init__(self, path: Path | str, reason: str) -> None:
-        self.path, self.reason = str(path), reason
-        super().__init__(f"`{path}`: {reason}")
+    Its text ends with `listed`, which is the same for all files: the formats that are known.
+    """
+
+    def __init__(self, path: Path | str, reason: str, *, listed: str = "") -> None:
+        self.path, self.reason, self.listed = str(path), reason, listed
+        super().__init__(f"`{path}`: {reason}{listed}")
+
+    @property
+    def short(self) -> str:
+        """The text without what is listed."""
+        return str(self).removesuffix(self.listed)
 
 
 class JournalError(RolecraftError):

@@ -34,10 +34,10 @@ from rolecraft.cli._exits import ExitCode
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from rolecraft.errors import TraceError
     from rolecraft.trajectories import RoleRow, Usage
     from rolecraft.viewer.reading import Step
 
-_FORMATS = " Known formats:"
 _UNBOUNDED = 100_000
 _all_steps: ContextVar[bool] = ContextVar("all_steps", default=False)
 
@@ -133,11 +133,12 @@ class Output:
         if not _all_steps.get():
             self.note(f"Next: {shlex.join(map(str, words))}")
 
-    def warn(self, text: str) -> None:
+    def warn(self, what: str | TraceError) -> None:
         """A line on what is wrong, always on stderr. The list of formats is said once."""
-        text, known, formats = text.partition(_FORMATS)
-        if known and not self._formats_told:
-            text, self._formats_told = text + known + formats, True
+        text = str(what)
+        if not isinstance(what, str) and what.listed:
+            text = what.short if self._formats_told else text
+            self._formats_told = True
         self.progress.print(Text(printable(text), "yellow"), soft_wrap=True)
 
     @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""Errors of the library, in the words of a command that asks a judge.
+"""Errors of the library, in the words of a command.
 
 The library names what a program would write (`Sampling(max_tokens=...)`); whoever types a command
-needs the option. What this does not know stays as it is.
+needs the option. What this does not know, and what the command has no option for, stays as it is.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ _IN_PYTHON = (
 )
 
 
-def in_words_of_commands(text: str) -> str:
-    """`text` with options where it has ways that only a program has."""
+def in_words_of_commands(text: str, options: set[str] | None = None) -> str:
+    """`text` with options where it has ways that only a program has.
+
+    `options` are those of the command; None: it asks a judge, and has all that are named here.
+    """
     for pattern, words in _IN_PYTHON:
-        text = re.sub(pattern, words, text)
+        if options is None or options.issuperset(re.findall(r"--[a-z-]+", words)):
+            text = re.sub(pattern, words, text)
     return text

@@ -196,7 +196,7 @@ async def _annotate(
                 count()
                 if isinstance(report, TraceError):
                     broken.append(report)
-                    output.warn(str(report))
+                    output.warn(report)
                     continue
                 reports.append(report)
                 output.result(report.to_dict())

@@ -149,7 +149,7 @@ async def _blame(
                 count()
                 if isinstance(result, TraceError):
                     broken += 1
-                    output.warn(str(result))
+                    output.warn(result)
                     continue
                 found.append(result)
                 output.result(result.to_dict())

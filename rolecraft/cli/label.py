@@ -89,13 +89,9 @@ def label(
 
 
 def _open(paths: list[Path], form: str | None, out: Path, output: Output) -> list[OpenTrace]:
-    from rolecraft.errors import TraceError
     from rolecraft.viewer.labelling import open_traces
 
-    def broken(error: TraceError) -> None:
-        output.warn(str(error))
-
-    traces = open_traces(paths, on_error=broken, format=form, leave_out=out)
+    traces = open_traces(paths, on_error=output.warn, format=form, leave_out=out)
     if not traces:
         output.warn("None of these can be read: there is nothing to label.")
         raise typer.Exit(ExitCode.ERROR)

@@ -64,7 +64,7 @@ def labels(
 
 def passed_over(error: TraceError, output: Output) -> None:
     """Say that a file of a folder was left out, and why, in one line."""
-    output.warn(f"Passed over: {str(error).partition(' Known formats:')[0]}")
+    output.warn(f"Passed over: {error.short}")
 
 
 def _summary(found: list[Labels], output: Output) -> None:

@@ -67,11 +67,17 @@ class _Commands(TyperGroup):
                 traceback.print_exc()
             text = _in_words(error)
             if ctx.invoked_subcommand in _READERS:
-                text = in_words_of_commands(text)
+                text = in_words_of_commands(text, _options(self, ctx))
             typer.echo(f"rolecraft: {text}", err=True)
             raise typer.Exit(
                 of_error(error, reads_only=ctx.invoked_subcommand in _READERS)
             ) from None
+
+
+def _options(group: TyperGroup, ctx: Any) -> set[str]:
+    """The options of the command that was called; none of one that is a group itself."""
+    command = group.get_command(ctx, ctx.invoked_subcommand)
+    return {name for each in command.params for name in each.opts} if command else set()
 
 
 _ALSO = " also raised "

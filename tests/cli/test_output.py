@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rolecraft.cli._output import Output, printable
+from rolecraft.errors import TraceError
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -68,10 +69,19 @@ def test_on_a_narrow_terminal_names_of_modes_stay_whole(capsys, monkeypatch):
 def test_the_list_of_formats_is_said_once(capsys):
     output = Output(json=False)
     for name in ("a", "b"):
-        output.warn(f"{name}: its format is not known. Known formats: `x`, one; `y`, two.")
+        listed = " Known formats: `x`, one; `y`, two."
+        output.warn(TraceError(name, "its format is not known.", listed=listed))
     err = capsys.readouterr().err
-    assert "a: its format is not known. Known formats: `x`, one; `y`, two." in err
-    assert err.endswith("b: its format is not known.\n")
+    assert "`a`: its format is not known. Known formats: `x`, one; `y`, two." in err
+    assert err.endswith("`b`: its format is not known.\n")
+
+
+def test_a_warning_is_said_whole_whatever_words_it_has(capsys):
+    """It was cut once where it spoke of known formats."""
+    output = Output(json=False)
+    for name in ("a", "b"):
+        output.warn(f"`{name} Known formats: none.txt` is empty.")
+    assert "`b Known formats: none.txt` is empty." in capsys.readouterr().err
 
 
 def test_without_json_it_goes_to_stdout(capsys):

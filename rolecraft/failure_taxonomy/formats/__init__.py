@@ -163,5 +163,6 @@ def _find(source: Source) -> Format:
     raise TraceError(
         source.path,
         f"its format is not known.{flaw} A mapping can say which of its fields means what "
-        f"(`load_mapping`, `--mapping`). Known formats: {listed}.",
+        f"(`load_mapping`, `--mapping`).",
+        listed=f" Known formats: {listed}.",
     )
