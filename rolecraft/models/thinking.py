@@ -6,12 +6,13 @@ there is any, is found by trying. Roles that nothing is said of are left to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rolecraft.errors import UsageError
+from rolecraft.models._lending import LendingModel
 from rolecraft.models._token_request import Sampled, TokenRequest
 from rolecraft.models._turns import Turn
-from rolecraft.models.base import Completion, Model, Sampling, Session, Tool
+from rolecraft.models.base import Model, Session
 from rolecraft.models.chat_template import ChatTemplate, TemplateRefuses
 from rolecraft.models.token_model import TokenModel
 
@@ -19,7 +20,7 @@ SWITCHES = ("enable_thinking", "thinking")
 """Names of the template's argument: of Qwen3, GLM-4.5 and SmolLM3; of Granite and DeepSeek-V3.1."""
 
 
-class Thinking(Model):
+class Thinking(LendingModel):
     """`model`, with thinking switched on or off in the conversations of the roles in `roles`.
 
     Raises `UsageError` for a model without a chat template, and for one whose template has no
@@ -32,8 +33,8 @@ class Thinking(Model):
                 f"Thinking is switched by a chat template, and {model.name!r} has none here: that "
                 f"wants a local model, `transformers:PATH` or `vllm:PATH`."
             )
-        self.model, self.roles = model, dict(roles)
-        self.name, self.real, self.person = model.name, model.real, model.person
+        super().__init__(model)
+        self.roles = dict(roles)
         switch = switch_of(model)
         self._told = {
             on: _Told(model, {**model.template.arguments, switch: on})
@@ -45,15 +46,6 @@ class Thinking(Model):
         on = self.roles.get(role)
         model = self.model if on is None else self._told[on]
         return model.session(role, system=system, seed=seed)
-
-    async def _complete(
-        self, session: Session, tools: Sequence[Tool], sampling: Sampling
-    ) -> Completion:
-        # Its sessions are those of the model, so nobody gets here but who calls it by hand.
-        return await self.model._complete(session, tools, sampling)
-
-    async def aclose(self) -> None:
-        await self.model.aclose()
 
 
 def switch_of(model: TokenModel) -> str:
