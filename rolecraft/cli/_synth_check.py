@@ -13,7 +13,7 @@ import typer
 from rolecraft.cli._exits import ExitCode
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output
-from rolecraft.cli._synth_validate import Folder, Workers
+from rolecraft.cli._synth_options import Folder, Workers
 
 if TYPE_CHECKING:
     from rolecraft.synthesis.folder import SynthesisFolder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._options import BaseUrl, Debug, Json
 from rolecraft.cli._output import Output
+from rolecraft.cli._synth_options import AtOnce, Folder, WriterUsd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from rolecraft.synthesis.folder import SynthesisFolder
     from rolecraft.synthesis.texts.describe import Described
     from rolecraft.synthesis.texts.text import IssueText
-
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", file_okay=False, help="The folder of `synth plan --out`.")
-]
-WriterUsd = Annotated[
-    float | None,
-    typer.Option(
-        "--usd",
-        min=0.0,
-        help="Stop before the model costs more US dollars than this; what calls before this one "
-        "have cost in this folder counts.",
-    ),
-]
-AtOnce = Annotated[
-    int, typer.Option("--concurrency", min=1, help="Questions under way at the same time.")
-]
 
 
 def describe(

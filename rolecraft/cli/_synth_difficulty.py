@@ -14,7 +14,7 @@ from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._models import Models, is_stand_in
 from rolecraft.cli._options import BaseUrl, Debug, Json, Seed
 from rolecraft.cli._output import Output
-from rolecraft.cli._synth_gather import Folder
+from rolecraft.cli._synth_options import Folder
 
 if TYPE_CHECKING:
     from rolecraft.models import Model

@@ -11,14 +11,12 @@ import typer
 
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output
+from rolecraft.cli._synth_options import Folder
 
 if TYPE_CHECKING:
     from rolecraft.synthesis.gathering.gather import Gathered
 
 Unit = Literal["file", "module", "task"]
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", file_okay=False, help="The folder of `synth plan --out`.")
-]
 
 _WORDS = {
     "no_text": "have no text: `rolecraft synth describe` writes some, `--allow-missing` does "

@@ -11,9 +11,10 @@ from rolecraft.cli._options import Debug, Json, Out, Seed
 from rolecraft.cli._output import all_steps
 from rolecraft.cli._synth_describe import describe
 from rolecraft.cli._synth_gather import gather
-from rolecraft.cli._synth_plan import Environment, plan
+from rolecraft.cli._synth_options import Environment, Workers
+from rolecraft.cli._synth_plan import plan
 from rolecraft.cli._synth_plant import plant
-from rolecraft.cli._synth_validate import Workers, validate
+from rolecraft.cli._synth_validate import validate
 
 
 def make(

@@ -10,19 +10,12 @@ import typer
 
 from rolecraft.cli._options import Debug, Json, Out
 from rolecraft.cli._output import Output
+from rolecraft.cli._synth_options import Environment
 
 if TYPE_CHECKING:
     from rolecraft.synthesis.planning.summary import Summary
 
 Runner = Literal["pytest", "junit", "ctest"]
-Environment = Annotated[
-    Path | None,
-    typer.Option(
-        "--environment",
-        metavar="VENV",
-        help="A venv with pytest and what the project needs. Default: pip makes one in DIR.",
-    ),
-]
 
 
 def plan(

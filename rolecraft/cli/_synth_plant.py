@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rolecraft.cli._options import Debug, Json, Seed
 from rolecraft.cli._output import Output
+from rolecraft.cli._synth_options import Folder
 
 if TYPE_CHECKING:
     from rolecraft.synthesis.candidates import Candidate
@@ -18,9 +18,7 @@ _REFUSED_SHOWN = 5
 
 
 def plant(
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="The folder of `rolecraft synth plan`.")
-    ],
+    out: Folder,
     most: Annotated[
         int, typer.Option("--most", min=1, metavar="N", help="So many candidates altogether.")
     ] = 1000,

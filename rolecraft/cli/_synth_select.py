@@ -11,7 +11,7 @@ import typer
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output
-from rolecraft.cli._synth_gather import Folder
+from rolecraft.cli._synth_options import Folder
 from rolecraft.errors import UsageError
 
 if TYPE_CHECKING:

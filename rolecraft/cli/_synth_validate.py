@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, aclosing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,19 +13,13 @@ import typer
 from rolecraft.cli._exits import CommandLineError
 from rolecraft.cli._options import Debug, Json
 from rolecraft.cli._output import Output
+from rolecraft.cli._synth_options import Folder, Workers
 from rolecraft.errors import UsageError
 
 if TYPE_CHECKING:
     from rolecraft.synthesis.folder import SynthesisFolder
     from rolecraft.synthesis.validation import Settings
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="OUT", help="The folder of `rolecraft synth plan`.")
-]
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, metavar="N", help="At the same time; else one a processor."),
-]
 WORDS = {
     "valid": "some tests fail, the same ones each time: a task",
     "no_test_fails": "no test notices it",

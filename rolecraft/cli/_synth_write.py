@@ -11,7 +11,8 @@ import typer
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._options import BaseUrl, Debug, Json, Seed
 from rolecraft.cli._output import Output
-from rolecraft.cli._synth_describe import AtOnce, Folder, WriterUsd, asked_model, cost
+from rolecraft.cli._synth_describe import asked_model, cost
+from rolecraft.cli._synth_options import AtOnce, Folder, WriterUsd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
