@@ -11,16 +11,12 @@ from rolecraft.models.transformers_model import TransformersModel
 from rolecraft.rewards.reward import Reward
 from rolecraft.scenarios.scenario import Episode, Scenario
 from rolecraft.training.algorithms.settings import Algorithm
-from rolecraft.training.doctor.adapters_served import check_adapter, name_of
+from rolecraft.training.doctor.answers import of_answers, probed
 from rolecraft.training.doctor.finding import Finding, attempted, failed
 from rolecraft.training.doctor.gradients import NAME as GRADIENT
 from rolecraft.training.doctor.gradients import check_gradients, gradient_of
-from rolecraft.training.doctor.log_prob_gap import NAME as GAP
-from rolecraft.training.doctor.log_prob_gap import check_gap
-from rolecraft.training.doctor.mask import NAME as MASK
-from rolecraft.training.doctor.mask import check_mask
 from rolecraft.training.doctor.patient import Patient
-from rolecraft.training.doctor.probe import PROBE, ROLE, Probe, sample_probe
+from rolecraft.training.doctor.probe import ROLE
 from rolecraft.training.doctor.rewards import (
     GROUPS,
     REWARD,
@@ -113,29 +109,18 @@ async def _of_model(
     folder: str | Path | None,
     slow: float | None,
 ) -> AsyncIterator[Finding]:
-    model = patient.model
-    try:
-        probe = await sample_probe(model, [*patient.adapters] or [ROLE])
-    except Exception as error:  # of whatever the model does; that is the finding
-        yield failed(PROBE, error)
+    probe = await probed(patient)
+    if isinstance(probe, Finding):
+        yield probe
         return
     sequences = training_sequences(probe.trajectory)
     played = [training_sequences(episode.trajectory) for episode in episodes]
     settings = patient.settings() if patient.adapters else None
     load = Load.of(played, step)
 
-    async def gap() -> Finding:
-        every = [*sequences, *(sequence for each in played for sequence in each)]
-        trained = await model.run(lambda: patient.log_probs(every))
-        return check_gap(every, trained, patient.limit, hows=probe.hows)
-
-    async def mask() -> Finding:
-        shown = episodes[0].trajectory if episodes else probe.trajectory
-        return check_mask(shown, training_sequences(shown), model.tokenizer)
-
     async def gradients() -> Finding:
         gradient = gradient_of(patient.module, algorithm, sequences, settings)
-        return await model.run(lambda: check_gradients(gradient, sequences, patient.dtype))
+        return await patient.model.run(lambda: check_gradients(gradient, sequences, patient.dtype))
 
     async def memory() -> Finding:
         assert folder is not None
@@ -148,22 +133,14 @@ async def _of_model(
             adapters=settings,
         )
 
-    yield await attempted(GAP, gap)
-    for role, path in patient.adapters.items():
-        yield await attempted(name_of(role), lambda r=role, p=path: _adapter(patient, r, p, probe))  # type: ignore[misc]
-    yield await attempted(MASK, mask)
+    async for finding in of_answers(patient, probe, [each.trajectory for each in episodes]):
+        yield finding
     yield await attempted(GRADIENT, gradients)
     yield await attempted(SPEED, lambda: check_speed(patient, algorithm, load, slow=slow))
     if folder is not None:
         yield await attempted(MEMORY, memory)
     yield await attempted(WEIGHTS, lambda: check_weight_sync(patient, sequences))
     yield await attempted(ADAPTER, lambda: check_adapter_sync(patient, probe.of(ROLE)))
-
-
-async def _adapter(patient: Patient, role: str, folder: Path, probe: Probe) -> Finding:
-    model, sequences = patient.model, training_sequences(probe.trajectory)
-    served = model.adapters.current(role)
-    return await model.run(lambda: check_adapter(patient, role, folder, served, sequences))
 
 
 async def _of_reward(
