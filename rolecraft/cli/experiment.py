@@ -131,7 +131,7 @@ def experiment(
                 repetitions=repetitions,
                 seed=seed,
                 concurrency=concurrency,
-                to_play=before.estimate.runs,
+                before=before,
                 usd=usd,
                 calls=calls,
                 annotate=annotate,
@@ -185,7 +185,7 @@ async def _play(
     repetitions: int,
     seed: int,
     concurrency: int,
-    to_play: int,
+    before: Results,
     usd: float | None,
     calls: int | None,
     annotate: bool,
@@ -195,7 +195,7 @@ async def _play(
     from rolecraft.models import Limits
 
     try:
-        with output.bar("runs", max(1, to_play)) as step:
+        with output.bar("runs", max(1, before.estimate.runs)) as step:
 
             def on_run(run: Played) -> None:
                 step("" if run.over else "a run broke off")
@@ -211,6 +211,7 @@ async def _play(
                 concurrency=concurrency,
                 limits=Limits(usd=usd, calls=calls),
                 on_run=on_run,
+                before=before,
             )
     finally:
         await models.aclose()

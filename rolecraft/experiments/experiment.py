@@ -47,6 +47,7 @@ async def experiment(
     concurrency: int = 8,
     limits: Limits | None = None,
     on_run: Callable[[Played], None] | None = None,
+    before: Results | None = None,
     **options: Any,
 ) -> Results:
     """Play every variant on every task `repetitions` times, and compare; the first is the baseline.
@@ -55,7 +56,9 @@ async def experiment(
     stopped. `limits` (`usd`, `tokens`, `calls`) are for all runs in the folder together: no
     further run begins where what is spent and what the runs under way will need, each as much as
     those before on average, reach one. Runs under way come to their end, so a limit can be passed
-    by what they cost. `on_run` hears of each run that is played. `options` go to the environments.
+    by what they cost. `on_run` hears of each run that is played. `before` is what
+    `so_far` has just found: journals that it has read are not read again. `options` go to the
+    environments.
 
     A run that raises what is its team's own fault (`runs.FAULTS`) counts as not correct. Any other
     error leaves it unfinished: it is in `Results.errors`, in no row, and is gone on with next time.
@@ -73,6 +76,9 @@ async def experiment(
             concurrency=concurrency,
             limits=limits,
             on_run=on_run,
+            known={each.run.journal: each for runs in before.played.values() for each in runs}
+            if before is not None
+            else None,
             model=answers,
             role_models=role_models,
             **options,

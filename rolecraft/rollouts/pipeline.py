@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar, get_args
 
 from rolecraft._log import log
 from rolecraft.actions._threads import context_with
-from rolecraft.rollouts._entry import Entry
+from rolecraft.rollouts._in_flight import InFlight
 from rolecraft.rollouts._intake import Intake
 from rolecraft.rollouts.endings import (
     StageCancelled,
@@ -95,7 +95,7 @@ class _Pipeline(Generic[Item, Live, Result]):
         self._workers = {stage: _workers(settings.workers(stage)) for stage in get_args(Stage)}
         self._seconds = {stage: settings.seconds(stage) for stage in get_args(Stage)}
         self._context = context_with(settings.tool_workers)
-        self._alive: dict[int, Entry[Item]] = {}
+        self._alive: dict[int, InFlight[Item]] = {}
         self._done: deque[Rollout[Item, Result]] = deque()
         self._news = asyncio.Event()
         """Something is done, or there is room again: whoever waits looks again."""
@@ -162,7 +162,7 @@ class _Pipeline(Generic[Item, Live, Result]):
                 if taken is None:
                     self._live.release()
                     return
-                self._take_in(Entry(*taken))
+                self._take_in(InFlight(*taken))
         except Exception as error:
             self._broken = error
         finally:
@@ -171,7 +171,7 @@ class _Pipeline(Generic[Item, Live, Result]):
     def _room_inside(self) -> int:
         return self._settings.most_inside - len(self._alive) - len(self._done)
 
-    def _take_in(self, entry: Entry[Item]) -> None:
+    def _take_in(self, entry: InFlight[Item]) -> None:
         self._alive[entry.index] = entry
         entry.task = self._loop.create_task(self._work(entry), context=self._context.copy())
         if self._on_event is not None:
@@ -179,7 +179,7 @@ class _Pipeline(Generic[Item, Live, Result]):
 
     # --- one item -----------------------------------------------------------------------------
 
-    async def _work(self, entry: Entry[Item]) -> None:
+    async def _work(self, entry: InFlight[Item]) -> None:
         """All attempts at an item. Ends with `_settle`, unless somebody else has taken it over."""
         try:
             while (pause := await self._attempt(entry)) is not None:
@@ -191,7 +191,7 @@ class _Pipeline(Generic[Item, Live, Result]):
             if not entry.given_up:
                 self._settle(entry)
 
-    async def _attempt(self, entry: Entry[Item]) -> float | None:
+    async def _attempt(self, entry: InFlight[Item]) -> float | None:
         """Try once. The pause before the next attempt, None if there shall be none."""
         stages, item = self._stages, entry.item
         entry.attempts += 1
@@ -226,7 +226,7 @@ class _Pipeline(Generic[Item, Live, Result]):
         return min(LONGEST_PAUSE, pause) * random.uniform(0.5, 1.0)
 
     async def _stage(
-        self, entry: Entry[Item], stage: Stage, work: Callable[..., Awaitable[T]], *args: Any
+        self, entry: InFlight[Item], stage: Stage, work: Callable[..., Awaitable[T]], *args: Any
     ) -> T:
         """Do `work` with a worker of the stage, within its time."""
         workers = self._workers[stage]
@@ -258,7 +258,7 @@ class _Pipeline(Generic[Item, Live, Result]):
             if not entry.given_up:
                 self._leave(entry, began, error)
 
-    def _leave(self, entry: Entry[Item], began: float, error: BaseException | None) -> None:
+    def _leave(self, entry: InFlight[Item], began: float, error: BaseException | None) -> None:
         stage = entry.stage
         assert stage is not None
         seconds = time.monotonic() - began
@@ -279,7 +279,7 @@ class _Pipeline(Generic[Item, Live, Result]):
 
     # --- closing ------------------------------------------------------------------------------
 
-    async def _close(self, entry: Entry[Item]) -> None:
+    async def _close(self, entry: InFlight[Item]) -> None:
         """Close what `prepare` made, if that has not been done. Nothing is raised."""
         if not entry.live:
             return
@@ -309,14 +309,14 @@ class _Pipeline(Generic[Item, Live, Result]):
 
     # --- what does not end --------------------------------------------------------------------
 
-    def _expire(self, entry: Entry[Item]) -> None:
+    def _expire(self, entry: InFlight[Item]) -> None:
         """The entry's time in its stage is over: cancel it, and see that it ends."""
         assert entry.task is not None
         entry.expired = True
         entry.task.cancel()
         self._must_end(entry)
 
-    def _must_end(self, entry: Entry[Item]) -> None:
+    def _must_end(self, entry: InFlight[Item]) -> None:
         """Give up the entry's task, which was cancelled, unless it leaves its stage in time."""
         if entry.timer is not None:
             entry.timer.cancel()
@@ -324,7 +324,7 @@ class _Pipeline(Generic[Item, Live, Result]):
         if (grace := self._seconds["close"]) is not None:
             entry.timer = self._loop.call_later(grace, self._give_up, entry)
 
-    def _give_up(self, entry: Entry[Item]) -> None:
+    def _give_up(self, entry: InFlight[Item]) -> None:
         """Leave the entry's task behind: it was cancelled, and has not ended."""
         stage = entry.stage
         assert stage is not None
@@ -339,21 +339,21 @@ class _Pipeline(Generic[Item, Live, Result]):
         if entry.held is not None:
             entry.held.release()
             entry.held = None
-        heir = Entry(entry.index, entry.item)
+        heir = InFlight(entry.index, entry.item)
         for name in ("attempts", "waited", "seconds", "ended", "error", "close_error", "episode"):
             setattr(heir, name, getattr(entry, name))
         heir.live, entry.live = entry.live, []
         self._alive[entry.index] = heir
         heir.task = self._loop.create_task(self._wind_up(heir), context=self._context.copy())
 
-    async def _wind_up(self, heir: Entry[Item]) -> None:
+    async def _wind_up(self, heir: InFlight[Item]) -> None:
         await self._close(heir)
         if not heir.given_up:
             self._settle(heir)
 
     # --- the end of it ------------------------------------------------------------------------
 
-    def _settle(self, entry: Entry[Item]) -> None:
+    def _settle(self, entry: InFlight[Item]) -> None:
         rollout: Rollout[Item, Result] = Rollout(
             index=entry.index,
             item=entry.item,
@@ -376,7 +376,7 @@ class _Pipeline(Generic[Item, Live, Result]):
     def _tell(
         self,
         what: What,
-        entry: Entry[Item],
+        entry: InFlight[Item],
         *,
         error: BaseException | None = None,
         **more: Any,

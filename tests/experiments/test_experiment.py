@@ -181,6 +181,20 @@ async def test_the_estimate_counts_calls_before_and_goes_by_what_was_measured_af
     assert after.expected.usd == 0.0
 
 
+async def test_what_was_read_for_the_estimate_is_not_read_again(tmp_path: Path) -> None:
+    variants = maths_chat(sandbox=prints_a_number())
+    await run(tmp_path, repetitions=1, variants=variants)
+    before = so_far(variants=variants, tasks=TASKS, folder=tmp_path)
+    for journal in journals(tmp_path):
+        (tmp_path / journal).unlink()
+    played: list[Played] = []
+    results = await run(
+        tmp_path, repetitions=1, variants=variants, before=before, on_run=played.append
+    )
+    assert results.complete
+    assert not played
+
+
 async def test_failures_before_and_after_are_compared_by_exact_tests(tmp_path: Path) -> None:
     results = await run(tmp_path, repetitions=1)
     await results.compare_failures()

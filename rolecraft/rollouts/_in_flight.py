@@ -11,7 +11,7 @@ from rolecraft.rollouts.settings import Stage
 Item = TypeVar("Item")
 
 
-class Entry(Generic[Item]):
+class InFlight(Generic[Item]):
     """What is known of an item, and what it holds."""
 
     __slots__ = (
