@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import importlib.util
@@ -10,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -160,6 +161,28 @@ def growth() -> Growth:
         )
 
     return check
+
+
+@pytest.fixture
+def longest_wait() -> Callable[..., Awaitable[float]]:
+    """By how many seconds a task that wakes every 2 ms was late, at the worst, until `over`.
+
+    Without `over` it measures one second in which nothing else is done: a busy machine makes it
+    late then, too, and a test allows for that.
+    """
+
+    async def measure(over: asyncio.Event | None = None) -> float:
+        if over is None:
+            over = asyncio.Event()
+            asyncio.get_running_loop().call_later(1, over.set)
+        worst = 0.0
+        while not over.is_set():
+            began = time.perf_counter()
+            await asyncio.sleep(0.002)
+            worst = max(worst, time.perf_counter() - began - 0.002)
+        return worst
+
+    return measure
 
 
 @pytest.fixture

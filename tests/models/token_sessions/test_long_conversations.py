@@ -214,20 +214,25 @@ async def test_a_long_message_is_tokenised_beside_the_event_loop(kit: Any) -> No
     family = kit.FAMILIES["qwen25"]
     model = kit.RandomModel(family, broken=0)
     model.script = [(kit.written(family, "", "aa", []), family.ends[0])]
+    answer = model.script
     text = "ab ba " * 300_000
-    start = time.perf_counter()
-    model.template.encode(text)
-    alone = time.perf_counter() - start
-    late = [0.0]
+    for _ in range(5):  # on a busy machine one of five tries must be quiet
+        start = time.perf_counter()
+        model.template.encode(text)
+        alone = time.perf_counter() - start
+        model.script = list(answer)
+        late, over = [0.0], False
 
-    async def tick() -> None:
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(0.001)
-            late.append(time.perf_counter() - before)
+        async def tick() -> None:
+            while not over:  # noqa: B023 (it ends with this turn of the loop)
+                before = time.perf_counter()
+                await asyncio.sleep(0.001)
+                late.append(time.perf_counter() - before)  # noqa: B023
 
-    ticking = asyncio.create_task(tick())
-    await model.session("r").generate([Message(text)])
-    ticking.cancel()
-    assert len(late) > 10, "others had no turn"
-    assert max(late) < alone / 3
+        ticking = asyncio.create_task(tick())
+        await model.session("r").generate([Message(text)])
+        over = True
+        await ticking
+        if len(late) > 10 and max(late) < alone / 3:
+            return
+    pytest.fail(f"Of {alone} seconds others had {len(late)} turns, and waited {max(late)} for one.")
