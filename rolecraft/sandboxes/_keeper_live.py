@@ -9,7 +9,7 @@ import resource
 import secrets
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -80,9 +80,7 @@ async def create(
         raise SandboxRefused("`Bubblewrap`", ["memory"], "The control group could not be made.")
     number = next(keeper.numbers)
     box = KeptSandbox(keeper, number, view, spec, group)
-    doors: list[int] = []
-    try:
-        doors += group.doors() if group is not None else []
+    async with beginning(box, group) as doors:
         await keeper.ask(
             "create",
             doors,
@@ -100,6 +98,20 @@ async def create(
         if fresh:
             for name, content in checked(["true"], spec.files).items():
                 await box.write(name, content)
+    return box
+
+
+@contextlib.asynccontextmanager
+async def beginning(box: KeptSandbox, group: Group | None) -> AsyncIterator[list[int]]:
+    """Around what fills a new sandbox: one that cannot be filled is closed.
+
+    Gives the descriptors by which the keeper puts processes into `group`. What the system refuses
+    becomes a `SandboxError`.
+    """
+    doors: list[int] = []
+    try:
+        doors += group.doors() if group is not None else []
+        yield doors
     except BaseException as error:
         await to_the_end(box.close())
         if isinstance(error, OSError):
@@ -108,8 +120,7 @@ async def create(
     finally:
         for door in doors:
             os.close(door)
-    box.unused.close_after(box, spec.ttl_seconds)
-    return box
+    box.unused.close_after(box, box.spec.ttl_seconds)
 
 
 class KeptSnapshot:

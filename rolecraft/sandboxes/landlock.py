@@ -37,7 +37,7 @@ from rolecraft.sandboxes import _cgroups, _landlock
 from rolecraft.sandboxes._cgroups import Group
 from rolecraft.sandboxes._keeper import NOBODY
 from rolecraft.sandboxes._keeper_client import Keeper, KeeperError
-from rolecraft.sandboxes._keeper_live import KeptSandbox, View
+from rolecraft.sandboxes._keeper_live import KeptSandbox, View, beginning
 from rolecraft.sandboxes._local_files import copy_tree, free_of
 from rolecraft.sandboxes._seccomp import ARCHITECTURES, filter_bytes, rules
 from rolecraft.sandboxes._shell import to_the_end
@@ -158,42 +158,34 @@ class Landlock:
         seccomp = base64.b64encode(filter_bytes(refused)).decode()
         view = View(0, env, seccomp, places)
         box = LandlockSandbox(self, keeper, view, spec, group, outer)
-        doors: list[int] = []
-        try:
-            doors += group.doors() if group is not None else []
-            await keeper.ask(
-                "create",
-                doors,
-                number=box.number,
-                folder=str(outer),
-                empty=base is None,
-                counted=group is not None and "pids" in group.held,
-                rules={
-                    "read": [*SYSTEM, *home, *readable, *(FOR_THE_NETWORK if full else ())],
-                    "write": [f"{outer}/work", f"{outer}/tmp"],
-                    "devices": DEVICES,
-                    "tcp": full,
-                    "version": self.version,
-                },
-            )
-            if base is not None:
-                await to_the_end(asyncio.to_thread(_copy, Path(base), outer / "work"))
-            for name, content in checked(["true"], spec.files).items():
-                await box.write(name, content)
-        except BaseException as error:
-            await to_the_end(box.close())
-            if isinstance(error, KeeperError) and error.errno == errno.EACCES:
+        async with beginning(box, group) as doors:
+            try:
+                await keeper.ask(
+                    "create",
+                    doors,
+                    number=box.number,
+                    folder=str(outer),
+                    empty=base is None,
+                    counted=group is not None and "pids" in group.held,
+                    rules={
+                        "read": [*SYSTEM, *home, *readable, *(FOR_THE_NETWORK if full else ())],
+                        "write": [f"{outer}/work", f"{outer}/tmp"],
+                        "devices": DEVICES,
+                        "tcp": full,
+                        "version": self.version,
+                    },
+                )
+            except KeeperError as error:
+                if error.errno != errno.EACCES:
+                    raise
                 raise SandboxError(
                     f"`Landlock` cannot make a folder in `{outer.parent}`: its commands' user may "
                     f"not. Set TMPDIR to a folder for everybody, such as /tmp."
                 ) from error
-            if isinstance(error, OSError):
-                raise SandboxError(f"The sandbox could not be made: {error}.") from error
-            raise
-        finally:
-            for door in doors:
-                os.close(door)
-        box.unused.close_after(box, spec.ttl_seconds)
+            if base is not None:
+                await to_the_end(asyncio.to_thread(_copy, Path(base), outer / "work"))
+            for name, content in checked(["true"], spec.files).items():
+                await box.write(name, content)
         return box
 
     def __repr__(self) -> str:
