@@ -407,7 +407,7 @@ async def test_a_call_that_takes_too_long_is_interrupted_and_the_record_says_its
     team = Team(
         [Thinker(name="Ann")],
         model=Never(),
-        limits=Limits(seconds=0.01, usd=9.0, on_limit="stop"),
+        limits=Limits(seconds=1, usd=9.0, on_limit="stop"),
     )
     run = await team.run("go")
     assert run.stop == "limit"

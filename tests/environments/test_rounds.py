@@ -101,7 +101,7 @@ async def test_roles_of_a_round_act_at_the_same_time() -> None:
 
     env = Environment([Role(name=str(n), actions=[Meet]) for n in range(3)])
     env.publish_message("go")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await env.run()
 
 

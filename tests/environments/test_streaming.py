@@ -83,7 +83,7 @@ async def test_pieces_come_while_the_round_is_under_way() -> None:
         return answer(call)
 
     heard = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for each in tellers(FunctionModel(slow)).stream("rain"):
             if isinstance(each, Delta) and not go_on.is_set():
                 heard.append(each.role)
@@ -102,7 +102,7 @@ async def test_a_role_alone_is_heard_event_by_event() -> None:
             return "done"
 
     kinds = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for each in Team([Role(name="Ann", actions=[Wait])]).stream("go"):
             assert isinstance(each, Event)
             kinds.append(each.kind)
@@ -173,7 +173,7 @@ async def test_leaving_early_without_closing_cancels_it_a_moment_later() -> None
     async for each in Team([Role(name="Ann", actions=[Endless])]).stream("go"):
         if isinstance(each, Event) and each.kind == "action":
             break
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await ended.wait()
 
 

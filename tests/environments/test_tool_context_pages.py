@@ -116,7 +116,7 @@ async def test_a_server_that_does_not_answer_is_given_up(address: str) -> None:
 )
 async def test_hosts_that_are_not_public_are_not_fetched(url: str) -> None:
     with pytest.raises(PageError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await HttpPages().read(url)
 
 

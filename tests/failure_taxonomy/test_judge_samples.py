@@ -196,7 +196,7 @@ async def test_samples_are_asked_at_the_same_time(talk: Trajectory) -> None:
         waiting += 1
         if waiting == 3:
             all_here.set()
-        await asyncio.wait_for(all_here.wait(), 10)
+        await asyncio.wait_for(all_here.wait(), 60)
         return "no"
 
     await Judge(FunctionModel(reply), samples=3).judge(talk)
@@ -213,7 +213,7 @@ async def test_the_error_of_one_sample_stops_the_others(talk: Trajectory) -> Non
         if len(asked) == 3:
             all_here.set()
         if first:
-            await asyncio.wait_for(all_here.wait(), 10)
+            await asyncio.wait_for(all_here.wait(), 60)
             raise KeyError("a bug in a model")
         try:
             await asyncio.sleep(60)

@@ -283,7 +283,7 @@ async def test_time_of_an_inner_budget_passes_only_in_its_own_turns():
 async def test_a_call_under_way_is_interrupted_and_charged_what_it_could_have_cost():
     model = Costing(0.25)
     model.gate = asyncio.Event()
-    budget = Budget(Limits(seconds=0.01, usd=1.0, tokens=100))
+    budget = Budget(Limits(seconds=1, usd=1.0, tokens=100))
     session = talk(model, budget)
     charged: list[Usage | None] = []
     session.on_limit = lambda session, crossing, decision, usage: charged.append(usage)

@@ -23,7 +23,7 @@ from rolecraft.scenarios import Scenario
 from rolecraft.trajectories import Signal, Trajectory, load
 
 TASK = Task("greet", "Write greet.sh, which says hello.", {"wants": "hello\n"})
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a test that waits gives up."""
 
 

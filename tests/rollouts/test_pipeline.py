@@ -198,7 +198,7 @@ async def test_a_loop_that_is_left_without_more_is_wound_up_too() -> None:
     async for rollout in rollouts(stages, items, QUICK):
         assert rollout.index == 0
         break
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while stages.alive or asyncio.all_tasks() != before:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.01)
     assert sorted(stages.closed) == sorted(stages.began)

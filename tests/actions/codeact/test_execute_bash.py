@@ -33,9 +33,9 @@ async def test_both_streams_and_the_exit_code_are_told(bash: ExecuteBash) -> Non
 
 async def test_after_a_time_out_the_shell_works_and_keeps_its_state(bash: ExecuteBash) -> None:
     await bash.run(command="mkdir here; cd here; state=kept")
-    result = await bash.run(command="echo begun; sleep 60", timeout=0.3)
+    result = await bash.run(command="echo begun; sleep 60", timeout=3)
     assert result.failure == "timeout"
-    assert result.text == "begun\n[Stopped after 0.3 seconds: out of time.]"
+    assert result.text == "begun\n[Stopped after 3 seconds: out of time.]"
     assert (await bash.run(command="basename $PWD; echo $state")).text == (
         "here\nkept\n[exit code 0]"
     )

@@ -75,13 +75,13 @@ async def test_no_test_is_no_success(repository: LiveSandbox, tests: list[str], 
 
 @pytest.mark.slow  # it waits until pytest has begun, on a busy machine
 async def test_tests_that_hang_are_stopped_and_told(repository: LiveSandbox) -> None:
-    await repository.write("tests/test_b.py", "import time\ndef test_slow(): time.sleep(60)\n")
-    tool = RunTests(sandbox=repository, runner=PYTEST, seconds=8)
+    await repository.write("tests/test_b.py", "import time\ndef test_slow(): time.sleep(600)\n")
+    tool = RunTests(sandbox=repository, runner=PYTEST, seconds=30)
     result = await tool.run()
     report = result.report
     assert report.passed == ["tests/test_a.py::test_good"]
     assert report.problem == "the runner did not come to its end"
-    assert result.text.endswith("[Stopped after 8 seconds: out of time.]")
+    assert result.text.endswith("[Stopped after 30 seconds: out of time.]")
 
 
 async def test_an_interpreter_without_pytest_is_a_problem_that_shows(

@@ -50,7 +50,7 @@ async def test_a_process_that_edits_tests_while_they_run(attempt, broken) -> Non
         "                open('tests/' + name, 'w').write('def test_mean(): pass\\n')\n"
         "            time.sleep(0.01)\n"
         "    os._exit(0)\n"
-        "time.sleep(0.1)\n"
+        "time.sleep(1)\n"
     )
     grade = await attempt({"sums/core.py": broken + code})
     assert grade.problem == "tampered"
