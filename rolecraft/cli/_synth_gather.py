@@ -16,7 +16,7 @@ from rolecraft.cli._synth_options import Folder
 if TYPE_CHECKING:
     from rolecraft.synthesis.gathering.gather import Gathered
 
-Unit = Literal["file", "module", "task"]
+Unit = Literal["file", "module", "function", "task"]
 
 _WORDS = {
     "no_text": "have no text: `rolecraft synth describe` writes some, `--allow-missing` does "
@@ -35,8 +35,8 @@ def gather(
         Unit,
         typer.Option(
             "--split-by",
-            help="What is in one split as a whole, for training or for tests. By task, both "
-            "share code.",
+            help="What is in one split as a whole, for training or for tests. By function, both "
+            "share files; by task, they share code.",
         ),
     ] = "file",
     held_out: Annotated[

@@ -110,7 +110,7 @@ def test_gather_says_how_many_tasks_there_are_and_how_to_run_them(folder) -> Non
     first = min(each["instance_id"] for each in rows(folder))
     alone = f"rolecraft run {folder}/tasks/scenario.py:rehearsal --task {first}"
     assert alone in done.stdout.replace("\n", " "), "no task is for test: one is named"
-    assert "`--split-by task`" in done.stderr, "all code is in one file"
+    assert "`--split-by function`" in done.stderr, "all code is in one file"
 
 
 def test_a_folder_without_a_plan_is_refused(tmp_path) -> None:

@@ -191,7 +191,7 @@ class _Gathering:
     ) -> _Chosen | Reason:
         files = {edit.path for edit in candidate.edits}
         tests = TaskTests.of(self.plan, verdict)
-        split = self.splits.of(candidate.id, files)
+        split = self.splits.of(candidate.id, candidate.lines(self.read))
         text = said.text.strip() if said is not None else ""
         leaks = said is not None and self._gives_away(candidate, verdict, said)
         if not tests.fail_to_pass or not tests.hidden:
@@ -295,9 +295,12 @@ class _Gathering:
         """What a user should know of the whole."""
         empty: list[Split] = [each for each in ("train", "test") if not splits.get(each)]
         if empty and 0 < self.splits.held_out < 1:
+            way_out = "`--split-by task` parts the tasks, and both parts share code."
+            if self.splits.unit in ("file", "module"):
+                way_out = "`--split-by function` parts the functions of a file."
             self.remarks.append(
                 f"No task is in the split {empty[0]!r}: by {self.splits.unit}, the code cannot be "
-                f"parted so. `--split-by task` parts the tasks, and both parts share code."
+                f"parted so. {way_out}"
             )
         if installed:
             more = f" and {len(installed) - 3} more files" if len(installed) > 3 else ""

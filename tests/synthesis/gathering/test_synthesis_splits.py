@@ -17,6 +17,14 @@ from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.suite import Suite
 
+AREAS_CODE = """def square(side):
+    return side * side
+
+
+class Box:
+    def area(self, width, height):
+        return width * height
+"""
 AREAS, NAMES = "tests/test_areas.py", "tests/test_names.py"
 
 
@@ -57,14 +65,28 @@ def test_by_module_a_folder_is_in_one_split() -> None:
     lines = {f"{folder}/{name}.py": 10 for folder in "abcde" for name in "xyz"}
     splits = Splits(plan_of(lines), unit="module")
     for folder in "abcde":
-        of = {splits.of("t", [f"{folder}/{name}.py"]) for name in "xyz"}
+        of = {splits.of("t", {f"{folder}/{name}.py": [1]}) for name in "xyz"}
         assert len(of) == 1
     assert Counter(splits.units.values()) == {"train": 4, "test": 1}
 
 
+def test_by_function_one_file_has_both_splits_and_no_function_has(made) -> None:
+    """A project of one file had tasks for training only."""
+    made.project["code"] = ("shapes/areas.py",)
+    made.write({"shapes/areas.py": "SIDES = 4\n\n\n@cache\n" + AREAS_CODE})
+    seen = {"shapes/areas.py": {6: ("t",), 11: ("t",)}}
+    splits = Splits(made.plan(seen=seen), unit="function", held_out=0.5)
+    assert set(splits.units) == {"shapes/areas.py::square", "shapes/areas.py::Box"}
+    assert set(splits.units.values()) == {"train", "test"}
+    for name, lines in {"square": (4, 5, 6), "Box": (9, 11)}.items():
+        of = {splits.of("t", {"shapes/areas.py": [line]}) for line in lines}
+        assert of == {splits.units[f"shapes/areas.py::{name}"]}
+    assert splits.of("t", {"shapes/areas.py": [5, 11]}) is None, "it lies in both"
+
+
 def test_by_task_each_is_drawn_for_itself() -> None:
     splits = Splits(plan_of({"a.py": 1}), unit="task", held_out=0.5)
-    drawn = Counter(splits.of(f"task-{number}", ["a.py"]) for number in range(200))
+    drawn = Counter(splits.of(f"task-{number}", {"a.py": [1]}) for number in range(200))
     assert min(drawn["train"], drawn["test"]) > 60
 
 
@@ -117,4 +139,6 @@ def test_an_empty_split_is_told_with_the_way_out(made, needs_program) -> None:
     made.bug("shapes/areas.py", "side * side", "side", f"{AREAS}::test_square")
     found = gather(made.folder)
     assert found.splits == {"train": 1}
-    assert any("'test'" in each and "--split-by task" in each for each in found.remarks)
+    assert any("'test'" in each and "--split-by function" in each for each in found.remarks)
+    found = gather(made.folder, unit="function")
+    assert any("--split-by task" in each for each in found.remarks), "there is one task"
