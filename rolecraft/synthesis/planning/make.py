@@ -211,10 +211,14 @@ def _python(
             + (f" (skipped: {next(iter(found.skipped.items()))})." if found.skipped else ".")
         )
     if not any(path.endswith(".py") for path in found.tests):
+        why = ""
+        if source.is_file():
+            why = " (many source archives lack them, and a checkout of the repository has them)"
+            if source.suffix == ".whl":
+                why = " (a wheel has none: the source archive of the same release may)"
         raise UsageError(
             f"`{source}` has no tests: no folder `tests` or `test`, no `test_*.py`, and nothing in "
-            f"pytest's settings. Give their folder with --tests (a wheel has none: the source "
-            f"archive of the same release may)."
+            f"pytest's settings. Give their folder with --tests{why}."
         )
     if settings.environment is not None:
         environment = use(settings.environment)

@@ -42,8 +42,19 @@ async def plan(source: Path, out: Path, **settings: object) -> Plan:
 
 
 async def test_no_tests(planned: Planned) -> None:
-    with pytest.raises(UsageError, match=r"has no tests.*--tests"):
+    with pytest.raises(UsageError, match=r"has no tests.*--tests\.$"):
         await planned({"shapes.py": CODE})
+
+
+async def test_a_source_archive_without_tests_is_told_where_they_are(
+    tmp_path: Path, bare_environment: Path
+) -> None:
+    """Of one it was said what a wheel has."""
+    archive = tmp_path / "shapes-1.0.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("shapes-1.0/shapes.py", CODE)
+    with pytest.raises(UsageError, match=r"has no tests.*a checkout of the repository has them"):
+        await plan(archive, tmp_path / "out", environment=bare_environment)
 
 
 async def test_bugs_of_a_plan_that_is_gone(planned: Planned, tmp_path: Path) -> None:
