@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from typer.testing import CliRunner
 from rolecraft.cli.main import app
 from rolecraft.environments.software_engineering import Grader, Instance
 from rolecraft.environments.software_engineering.bases import Bases
+from rolecraft.models.tiny_chat import tiny_chat_model
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.gathering.tasks import gathered_tasks
 
@@ -127,6 +131,10 @@ def rolecraft(*words: str) -> str:
     return done.stdout
 
 
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
 def test_a_python_package_becomes_tasks_that_run(
     tmp_path: Path, bare_environment: Path, needs_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +196,50 @@ def test_one_command_does_all_steps_and_called_again_finds_them_done(
     assert (tmp_path / "out/tasks/tasks.jsonl").read_text() == rows
     assert "Next:" not in again.output, "of its steps none but the last one says what comes then"
     assert "rolecraft run out/tasks/scenario.py:tasks" in again.output
+
+
+def test_a_served_model_plays_made_tasks_and_another_learns_from_them(
+    tmp_path: Path,
+    made: Any,
+    three_bugs: Callable[[], Any],
+    bare_environment: Path,
+    needs_program: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By processes of their own, as a user starts them: `difficulty` asks what `serve` serves."""
+    needs_program("bwrap", package="bubblewrap")
+    needs_program("git", package="git")
+    monkeypatch.chdir(tmp_path)
+    made.project["environment"] = str(bare_environment)
+    three_bugs()
+    rolecraft("synth", "gather", "out")
+    rows = lines(tmp_path / "out/tasks/tasks.jsonl")
+    tiny_chat_model(hidden=32, heads=2, context=8192, for_adapters=True).save("base")
+    program = [sys.executable, "-m", "rolecraft.cli"]
+    server = subprocess.Popen(
+        [*program, "serve", "base", "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        url = next(line.split()[-1] for line in server.stdout if line.startswith("Serving"))
+        play = ["synth", "difficulty", "out", "--model", "openai/base", "--base-url", url]
+        play += ["--task", rows[0]["instance_id"], "--attempts", "1", "--json"]
+        for now in (1, 0):
+            ran = subprocess.run([*program, *play], capture_output=True, text=True, check=True)
+            said = json.loads(ran.stdout)
+            assert (said["attempts"], said["resolved"], said["failed"]) == (1, 0, 0), ran.stderr
+            assert said["played"] == now, "what is over is not played again"
+    finally:
+        server.kill()
+        server.communicate()
+    train = ["train", "out/tasks/scenario.py:tasks", "--model", "base", "--out", "trained"]
+    train += ["--steps", "1", "--tasks-per-step", "1", "--no-checks"]
+    subprocess.run([*program, *train], capture_output=True, check=True)
+    seen = {line["id"] for line in lines(tmp_path / "trained/tasks.jsonl")}
+    assert seen
+    assert seen <= {row["instance_id"] for row in rows if row["split"] == "train"}
+    weights = [tmp_path / name / "model.safetensors" for name in ("base", "trained")]
+    assert [path.is_file() for path in weights] == [True, True]
 
 
 def test_a_cpp_project_becomes_tasks_that_are_graded(
