@@ -21,7 +21,7 @@ from rolecraft.training.policy.adapters import Adapters
 from rolecraft.training.policy.batches import Batch, Segment, micro_batches
 from rolecraft.training.policy.critic import Values
 from rolecraft.training.policy.sequences import TrainingSequence
-from rolecraft.training.policy.sharding import put_away, shard_weights
+from rolecraft.training.policy.sharding import put_away, shard_weights, without_weights
 
 Tensor = torch.Tensor
 
@@ -46,7 +46,7 @@ class Policy:
         self.module = module.eval() if self.adapters is None else self.adapters.module
         self.reference = reference
         own = algorithm.kl is not None and reference is None and self.adapters is None
-        if own:
+        if own and not sharded:
             self.reference = copy.deepcopy(module).requires_grad_(False)
         if adapters is not None and adapters.kl and algorithm.kl and algorithm.kl.in_reward:
             raise UsageError(
@@ -61,9 +61,10 @@ class Policy:
         self.sharded = sharded
         """Whether each process has a share of the weights, and all have to pass through it."""
         if sharded:
+            if own:  # first: it is copied part by part from weights that are whole
+                self.reference = without_weights(module)
+                shard_weights(self.reference, copied=module)
             self._shard(module)
-            if own:
-                shard_weights(self.reference)
         critic = algorithm.critic
         self.values = None if critic is None else Values(self.module, critic)
 

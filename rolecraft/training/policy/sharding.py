@@ -10,7 +10,8 @@ lets the others wait for ever.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import copy
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from rolecraft.errors import UsageError
@@ -34,8 +35,22 @@ def wanted(shard: Shard, processes: int) -> bool:
     return shard is not False and processes > 1
 
 
-def shard_weights(module: Any, *, whole: Iterable[torch.nn.Parameter] = ()) -> None:
+def without_weights(module: Any) -> Any:
+    """A copy that has no weights yet and asks for no gradient: `shard_weights` fills it."""
+    memo: dict[int, Any] = {}
+    for weight in module.parameters():
+        empty = torch.empty_like(weight, device="meta")
+        memo[id(weight)] = torch.nn.Parameter(empty, requires_grad=False)
+    return copy.deepcopy(module, memo)
+
+
+def shard_weights(
+    module: Any, *, whole: Iterable[torch.nn.Parameter] = (), copied: Any = None
+) -> None:
     """Leave in each process its share of `module`'s weights, but for those in `whole`.
+
+    Where `module` is what `without_weights` made of `copied`, whose own are whole, each part gets
+    its weights when it is reached: no process has more than a part of them twice.
 
     Each layer (what transformers says is never split) is put together when it is reached, and
     taken apart behind it; what is left, embeddings and output layer, for the length of a pass.
@@ -44,16 +59,20 @@ def shard_weights(module: Any, *, whole: Iterable[torch.nn.Parameter] = ()) -> N
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    takes_blocks(module, 1)  # tried now: later on, not every process would try at the same time
-    if module.device.index is not None:  # shards are where the process computes
-        torch.get_device_module(module.device).set_device(module.device)
-    mesh = init_device_mesh(module.device.type, (torch.distributed.get_world_size(),))
+    device = module.device if copied is None else copied.device
+    if copied is None:
+        takes_blocks(module, 1)  # now: later on, not every process would try at the same time
+    if device.index is not None:  # shards are where the process computes
+        torch.get_device_module(device).set_device(device)
+    mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
+    weights = {} if copied is None else dict(_pairs(module, copied))
     kept = set(whole)
     precision = MixedPrecisionPolicy(
         reduce_dtype=torch.promote_types(module.dtype, torch.float32), cast_forward_inputs=False
     )
     kinds = getattr(module, "_no_split_modules", None) or ()
     for part in [*_layers(module, kinds), module]:
+        _fill(part, weights)
         sharded = fully_shard(
             part,
             mesh=mesh,
@@ -64,6 +83,26 @@ def shard_weights(module: Any, *, whole: Iterable[torch.nn.Parameter] = ()) -> N
         )
         sharded.set_gradient_divide_factor(1.0)
         sharded.set_force_sum_reduction_for_comms(True)  # gloo knows no other reduction
+    if copied is not None:
+        takes_blocks(module, 1)
+
+
+def _pairs(module: Any, copied: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Each empty weight of a copy, and what it is a copy of."""
+    return zip(module.parameters(), copied.parameters(), strict=True)
+
+
+def _fill(part: Any, weights: Mapping[torch.Tensor, torch.Tensor]) -> None:
+    """Give a part of a copy its weights; those that are one stay one."""
+    made: dict[torch.Tensor, torch.nn.Parameter] = {}
+    for layer in part.modules():
+        for name, empty in layer.named_parameters(recurse=False):
+            if empty not in weights:
+                continue
+            if empty not in made:
+                weight = weights[empty].detach().clone()
+                made[empty] = torch.nn.Parameter(weight, requires_grad=False)
+            setattr(layer, name, made[empty])
 
 
 def _layers(module: Any, kinds: Collection[str]) -> Iterator[Any]:

@@ -60,7 +60,7 @@ def starts():
 
 def case(dtype, kl, adapters=None):
     algorithm = Algorithm(
-        learning_rate=0.03, epochs=2, entropy=0.01, micro_batch_tokens=24, max_grad_norm=0.5, kl=kl
+        learning_rate=1e-3, epochs=2, entropy=0.01, micro_batch_tokens=24, max_grad_norm=0.5, kl=kl
     )
     trainer = Trainer(made(dtype), algorithm, adapters=adapters, shard="auto")
     gradients = []
@@ -160,21 +160,21 @@ def far(ours: torch.Tensor, theirs: torch.Tensor) -> float:
 @pytest.mark.parametrize("case", CASES)
 def test_shards_train_what_one_process_does(case: str, found: tuple[Any, Any, Any]) -> None:
     """In float64 to rounding: gradients, references, weights. In bfloat16, which has 8 bits, the
-    first gradient and the reference, to within 3 % of the length of each: what follows is a step
-    of Adam, which makes as much of a gradient near 0 as of any other."""
+    first gradient and reference to within 3 % of the length of each, and those of later steps to
+    within 15 %: Adam makes as much of a gradient near 0 as of any other."""
     one, first, second = (each[case] for each in found)
     assert first["shards"] > 0 == one["shards"]
     for part in ("gradients", "references", "weights"):
         for ours, theirs in zip(flat(first[part]), flat(second[part]), strict=True):
             assert torch.equal(ours, theirs), "both processes have the same"
-    rounded = "bfloat16" in case
-    most, steps = (0.03, 1) if rounded else (1e-7, None)
-    for part in ("gradients", "references") if rounded else ("gradients", "references", "weights"):
-        pairs = list(zip(flat(first[part][:steps]), flat(one[part][:steps]), strict=True))
-        assert pairs or (part == "references" and "k1" not in case)
-        for ours, theirs in pairs:
-            assert far(ours, theirs) <= most
-    for ours, theirs in zip(first["numbers"][:steps], one["numbers"][:steps], strict=True):
+    first_most, most = (0.03, 0.15) if "bfloat16" in case else (1e-7, 1e-7)
+    for part in ("gradients", "references", "weights"):
+        steps = list(zip(first[part], one[part], strict=True))
+        assert steps or (part == "references" and "k1" not in case)
+        for number, (mine, its) in enumerate(steps):
+            for ours, theirs in zip(flat(mine), flat(its), strict=True):
+                assert far(ours, theirs) <= (most if number else first_most)
+    for ours, theirs in zip(first["numbers"], one["numbers"], strict=True):
         assert ours == pytest.approx(theirs, rel=most, abs=most)
 
 
