@@ -84,7 +84,7 @@ def shard_weights(
         sharded.set_gradient_divide_factor(1.0)
         sharded.set_force_sum_reduction_for_comms(True)  # gloo knows no other reduction
     if copied is not None:
-        takes_blocks(module, 1)
+        takes_blocks(module, 1)  # only now has it weights to try with
 
 
 def _pairs(module: Any, copied: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
