@@ -210,6 +210,18 @@ async def test_tests_that_were_set_aside_are_not_run(small: Any) -> None:
     assert verdict.status == "valid"
 
 
+async def test_tests_in_a_file_that_pytest_does_not_find_by_its_name_are_run(small: Any) -> None:
+    """As of titlecase 2.4, whose tests are `titlecase/tests.py`: the plan names the file."""
+    tests = "from numbers_of_ours import double\n\n\n"
+    tests += "".join(f"def test_{n}():\n    assert double({n}) == {2 * n}\n\n\n" for n in range(4))
+    (small.folder.source / "tests/test_numbers.py").unlink()
+    small.write({"numbers/tests.py": tests})
+    small.project["tests"] = ("numbers/tests.py",)
+    small.tests = [f"numbers/tests.py::test_{number}" for number in range(4)]
+    (verdict,) = await small.verdicts(small.candidate("number * 2", "number * 2 or 1"))
+    assert (verdict.status, verdict.fail_to_pass) == ("valid", (small.tests[0],))
+
+
 async def test_without_a_sandbox_it_says_so(small: Any) -> None:
     class Refuses(Bubblewrap):
         async def create(self, spec: Any = None) -> Any:
