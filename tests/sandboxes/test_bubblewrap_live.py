@@ -88,14 +88,18 @@ async def test_a_fork_of_200_mb_takes_no_time_and_no_memory() -> None:
     async with await Bubblewrap().create(SandboxSpec(limits=limits)) as sandbox:
         fill = "head -c 209715200 /dev/urandom > big; cp /usr/bin/true t"
         assert (await sandbox.run(["sh", "-c", fill])).ok
-        before, times = _in_memory(), []
+        before, times, small = _in_memory(), [], []
         forks = []
-        for _ in range(10):
-            began = time.perf_counter()
-            forks.append(await sandbox.fork())
-            times.append(time.perf_counter() - began)
+        async with await Bubblewrap().create() as empty:
+            for _ in range(10):
+                began = time.perf_counter()
+                forks.append(await sandbox.fork())
+                times.append(time.perf_counter() - began)
+                began = time.perf_counter()
+                await (await empty.fork()).close()
+                small.append(time.perf_counter() - began)
         assert _in_memory() - before < 100 * MIB, "ten copies would be 2,000"
-        assert sorted(times)[5] < 0.2, times  # 20 ms where nothing else runs: see the benchmark
+        assert min(times) < 5 * min(small), "some 20 ms, and a copy takes 100 more"
         done = await forks[9].run(["sh", "-c", "stat -c %s big; ./t && rm big && ls"])
         assert done.stdout == "209715200\nt\n", done
         assert (await sandbox.run(["ls"])).stdout == "big\nt\n"
@@ -503,9 +507,9 @@ def _alive(pid: int) -> bool:
 
 
 def _wait(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not holds():
-        assert time.monotonic() < deadline, f"not so within 20 s: {what}"
+        assert time.monotonic() < deadline, f"not so within 60 s: {what}"
         time.sleep(0.02)
 
 

@@ -129,9 +129,9 @@ async def test_a_gate_opens_again_when_who_was_to_be_alone_is_cancelled() -> Non
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.01), gate.alone():
                 pytest.fail("somebody is inside")
-        async with asyncio.timeout(5), gate.inside():
+        async with asyncio.timeout(60), gate.inside():
             pass
-    async with asyncio.timeout(5), gate.alone():
+    async with asyncio.timeout(60), gate.alone():
         pass
 
 
@@ -270,7 +270,7 @@ def _keepers() -> set[int]:
 
 async def _there(read: Callable[..., object], name: str) -> None:
     """Wait for a file of a sandbox."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await read(name)  # type: ignore[misc]

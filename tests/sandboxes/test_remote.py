@@ -309,7 +309,7 @@ def headers(server: Any, lease: str = "raw") -> dict[str, str]:
 
 
 async def until_there(sandbox: Any, path: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             await sandbox.read(path)

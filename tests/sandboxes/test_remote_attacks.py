@@ -100,7 +100,7 @@ async def test_the_body_of_a_stranger_is_not_read(server: Any) -> None:
     )
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(head)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert b" 401 " in await reader.readline()
     writer.close()
 
@@ -674,7 +674,7 @@ async def test_a_download_keeps_its_place_until_it_is_taken() -> None:
 
 
 async def given_back(shop: Workshop) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while shop.commands.taken:  # noqa: ASYNC110 (nothing tells)
             await asyncio.sleep(0.05)
 

@@ -61,7 +61,7 @@ async def test_an_interrupt_while_signals_are_waited_for_is_of_the_line_to_come(
         running = asyncio.create_task(shell.run("sleep 100"))
         await asyncio.sleep(0)
         await shell.interrupt()
-        done = await asyncio.wait_for(running, 20)
+        done = await asyncio.wait_for(running, 60)
         assert done.exit_code == 130
         assert not done.timed_out
     finally:

@@ -61,14 +61,12 @@ async def test_output_is_exact() -> None:
 async def test_nothing_of_ours_waits_while_swe_rex_does() -> None:
     """Its local runtime blocks the loop it runs in, which is therefore not ours."""
     async with await local().create() as sandbox:
-        running = asyncio.create_task(sandbox.run(["sleep", "1"]))
-        longest = 0.0
+        running, turns = asyncio.create_task(sandbox.run(["sleep", "2"])), 0
         while not running.done():
-            began = time.monotonic()
             await asyncio.sleep(0.01)
-            longest = max(longest, time.monotonic() - began)
+            turns += 1
         assert (await running).ok
-        assert longest < 0.5
+        assert turns > 20, "200 where nothing else runs"
 
 
 @pytest.mark.slow
@@ -176,10 +174,9 @@ async def test_a_server_of_swe_rex_is_used_and_its_end_is_a_lost_sandbox(
         await shell.run("x=7")
         assert (await shell.run("echo $x")).stdout == "7\n"
         # One long command does not keep another waiting: the server does one thing at a time.
-        long = asyncio.create_task(sandbox.run(["sleep", "5"]))
-        began = time.monotonic()
+        long = asyncio.create_task(sandbox.run(["sleep", "60"]))
         assert (await sandbox.run(["echo", "quick"])).stdout == "quick\n"
-        assert time.monotonic() - began < 4.5
+        assert not long.done()
         long.cancel()
         await asyncio.wait([long])
     wrong = SweRex("remote", host="http://127.0.0.1", port=port, auth_token="wrong")

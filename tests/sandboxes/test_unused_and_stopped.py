@@ -47,9 +47,9 @@ def provider(request: pytest.FixtureRequest) -> SandboxProvider:
 
 
 async def until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not holds():
-        assert time.monotonic() < deadline, f"not so within 30 s: {what}"
+        assert time.monotonic() < deadline, f"not so within 60 s: {what}"
         await asyncio.sleep(0.02)
 
 

@@ -124,7 +124,7 @@ class Victim:
             words, env={"SECRET": "a secret of a process", "PATH": os.environ["PATH"]}
         )
         self.pid = self.process.pid
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while b"sleep" not in Path(f"/proc/{self.pid}/cmdline").read_bytes()[:6]:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -159,9 +159,9 @@ def until() -> Callable[[Callable[[], bool], str], None]:
     """`until(holds, "what")`: wait for it, 20 s at most."""
 
     def wait(holds: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not holds():
-            assert time.monotonic() < deadline, f"not so within 20 s: {what}"
+            assert time.monotonic() < deadline, f"not so within 60 s: {what}"
             time.sleep(0.01)
 
     return wait

@@ -75,18 +75,18 @@ async def test_one_large_allocation(attacker) -> None:
 async def test_many_processes_that_take_a_little_memory_each(attacker) -> None:
     """None of them is above its limit; all together are."""
     attacker.needs("memory")
-    limits = SandboxLimits(seconds=8, memory_bytes=96 * MIB)
+    # A shell's line goes on without those that are killed, until its time is over.
+    seconds = 8 if attacker.way.endswith("shell") else 60
+    limits = SandboxLimits(seconds=seconds, memory_bytes=96 * MIB)
     code = """
 import os, time
 for _ in range(20):
-    if os.fork() == 0: x = b"x" * (16 << 20); time.sleep(60); os._exit(0)
+    if os.fork() == 0: x = b"x" * (16 << 20); time.sleep(600); os._exit(0)
 for _ in range(20): os.wait()
 """
-    began = time.monotonic()
     done = await attacker.python(code, limits=limits)
     if not attacker.way.endswith("shell"):
-        assert done.failure == "memory"
-        assert time.monotonic() - began < 7
+        assert done.failure == "memory", "and not its time"
     await still_works(attacker)
 
 
@@ -220,9 +220,9 @@ async def test_what_keeps_the_output_open(attacker) -> None:
     """Whoever reads to the end of a pipe waits for the last process that has it."""
     attacker.needs("survivors")
     began = time.monotonic()
-    done = await attacker.sh("setsid sleep 15 & echo done")
+    done = await attacker.sh("setsid sleep 600 & echo done")
     assert done.stdout == "done\n"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 async def test_a_command_that_kills_all_it_can(attacker) -> None:
@@ -255,7 +255,7 @@ def _count(mark: str) -> int:
 
 
 def _until_gone(mark: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while _count(mark):
-        assert time.monotonic() < deadline, f"not gone within 20 s: {mark}"
+        assert time.monotonic() < deadline, f"not gone within 60 s: {mark}"
         time.sleep(0.01)

@@ -65,16 +65,22 @@ async def test_no_step_learns_from_anything_staler_than_allowed(most: int) -> No
 
 
 async def test_what_is_too_stale_is_dropped_counted_and_played_again() -> None:
-    """One episode in five takes longer than many steps, and begins under the first version."""
+    """The episodes of the first task begin under the first version and end two steps later."""
+    steps: list[StepRecord] = []
+    held: list[Any] = []
 
     class Held(RelayEnvironment):
         async def play(self) -> Any:
+            held[:] = held or [self.task.seed]
             reason = await super().play()
-            if self.task.seed % 5 == 0:
-                await asyncio.sleep(0.3)  # after its tokens were sampled
+            # After its tokens were sampled.
+            while held == [self.task.seed] and len(steps) < 2:  # noqa: ASYNC110 (of any thread)
+                await asyncio.sleep(0.01)
             return reason
 
-    run = await quick(replace(relay, environment=Held), max_staleness=1, steps=10)
+    run = await quick(
+        replace(relay, environment=Held), max_staleness=1, steps=10, on_step=steps.append
+    )
     assert sum(record.dropped for record in run.records) > 0
     assert all(record.episodes == 12 for record in run.records)
     assert all(record.staleness_max <= 1 for record in run.records)
