@@ -77,6 +77,8 @@ class Guard:
         self.held_hooks: dict[int, tuple[Any, Any, Any]] = {}
         self.items: dict[int, tuple[Any, Any, list[Any], dict[str, Any]]] = {}
         self.twins: dict[int, Any] = {}
+        self.skipped: set[str] = set()
+        self.passed: set[str] = set()
         self.said: set[str] = set()
 
     def absolute(self, path: str) -> str:
@@ -168,9 +170,18 @@ class Guard:
 
         # Looked up now: what a test would be run by is what must run the twin.
         reports = runner.runtestprotocol(item, log=False, nextitem=nextitem)
-        if not any(report.outcome == "failed" for report in reports):
+        outcomes = {report.outcome for report in reports}
+        # What skips a test, its class or a fixture, skips its twin as well, and nothing is gained.
+        is_skipped = "skipped" in outcomes and item.nodeid in self.skipped - self.passed
+        if "failed" not in outcomes and not is_skipped:
             self.tampered(f"a copy of {item.nodeid} that fails was reported as passed")
         return True
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.outcome == "skipped":
+            self.skipped.add(report.nodeid)
+        elif report.when == "call" and report.outcome == "passed":
+            self.passed.add(report.nodeid)
 
     def pytest_runtest_call(self, item: Any) -> Generator[None, Any, None]:
         """Look at once when a test has ended, and before anything is made of it."""
@@ -229,6 +240,7 @@ HOOKS: dict[str, dict[str, Any]] = {
     "pytest_collection_modifyitems": {"trylast": True},
     "pytest_runtest_protocol": {"tryfirst": True},
     "pytest_runtest_call": {"hookwrapper": True, "trylast": True},
+    "pytest_runtest_logreport": {"tryfirst": True},
     "pytest_sessionfinish": {"tryfirst": True},
 }
 

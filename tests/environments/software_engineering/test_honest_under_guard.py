@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 INCREMENTAL = """import pytest
 def pytest_runtest_makereport(item, call):
     if "incremental" in item.keywords and call.excinfo is not None:
@@ -87,3 +89,26 @@ async def test_what_the_tests_themselves_skip_and_expect_counts(
     grade = await attempt({"sums/core.py": mended})
     assert grade.resolved, (grade.fail_to_pass, grade.pass_to_pass, grade.output)
     assert set(grade.report.outcomes.values()) == {"passed", "skipped", "xfailed"}
+
+
+@pytest.mark.parametrize(
+    "skips",
+    [
+        '@unittest.skip("old")\nclass TestOld(unittest.TestCase):\n',
+        "class TestOld(unittest.TestCase):\n"
+        '    def setUp(self):\n        self.skipTest("not here")\n\n',
+        "@unittest.expectedFailure\nclass TestOld(unittest.TestCase):\n",
+        "class TestOld:\n"
+        "    @pytest.fixture(autouse=True)\n"
+        '    def needs(self):\n        pytest.skip("not here")\n\n',
+    ],
+    ids=["class", "setUp", "expected failure", "fixture"],
+)
+async def test_what_skips_a_test_skips_its_copy_too(attempt, repository, mended, skips) -> None:
+    """As of titlecase 2.4, whose reference counted as a forgery whenever such a test was copied."""
+    path = repository / "tests/test_core.py"
+    old = "    def test_{0}(self):\n        assert {0} == 9\n"
+    tests = "".join(old.format(number) for number in range(2))
+    path.write_text(f"import unittest\n{path.read_text()}\n\n{skips}{tests}")
+    grade = await attempt({"sums/core.py": mended})
+    assert grade.resolved, (grade.why, grade.output)
