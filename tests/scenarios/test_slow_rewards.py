@@ -41,7 +41,7 @@ async def test_a_reward_that_takes_a_second_delays_no_other_task_by_more_than_20
     worst: list[float] = []
     for _ in range(5):
         over = asyncio.Event()
-        waits = asyncio.create_task(longest_wait(over))
+        waits = asyncio.ensure_future(longest_wait(over))
         await asyncio.sleep(0.01)
         episode = await scenario.play(task, model=ScriptedModel(["a", "1"]))
         over.set()
