@@ -13,7 +13,8 @@ In force before conftest files and what they import:
 - the tests' sources are read once; pytest gets them from memory, whatever is on disk by then;
 - tests and hooks are held as they were collected;
 - twins: copies of the tests to mend, under the same ids, that fail. One that is reported as passed
-  shows that results are forged. They run last.
+  shows that results are forged; of one that is skipped, what is reported of its test tells. They
+  run last.
 """
 
 from __future__ import annotations
@@ -77,8 +78,6 @@ class Guard:
         self.held_hooks: dict[int, tuple[Any, Any, Any]] = {}
         self.items: dict[int, tuple[Any, Any, list[Any], dict[str, Any]]] = {}
         self.twins: dict[int, Any] = {}
-        self.skipped: set[str] = set()
-        self.passed: set[str] = set()
         self.said: set[str] = set()
 
     def absolute(self, path: str) -> str:
@@ -171,17 +170,17 @@ class Guard:
         # Looked up now: what a test would be run by is what must run the twin.
         reports = runner.runtestprotocol(item, log=False, nextitem=nextitem)
         outcomes = {report.outcome for report in reports}
-        # What skips a test, its class or a fixture, skips its twin as well, and nothing is gained.
-        is_skipped = "skipped" in outcomes and item.nodeid in self.skipped - self.passed
-        if "failed" not in outcomes and not is_skipped:
+        if "skipped" in outcomes:  # by what skips the test too, if that was not reported as passed
+            self.write("Guard", skipped_twin=item.nodeid)
+        elif "failed" not in outcomes:
             self.tampered(f"a copy of {item.nodeid} that fails was reported as passed")
         return True
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.outcome == "skipped":
-            self.skipped.add(report.nodeid)
-        elif report.when == "call" and report.outcome == "passed":
-            self.passed.add(report.nodeid)
+    def pytest_runtest_setup(self, item: Any) -> Generator[None, Any, None]:
+        """Look where no call follows, after which one looks anyway."""
+        ended = yield
+        if ended.excinfo is not None and self.is_wanted(item.nodeid):
+            self.look()
 
     def pytest_runtest_call(self, item: Any) -> Generator[None, Any, None]:
         """Look at once when a test has ended, and before anything is made of it."""
@@ -239,8 +238,8 @@ HOOKS: dict[str, dict[str, Any]] = {
     "pytest_load_initial_conftests": {},
     "pytest_collection_modifyitems": {"trylast": True},
     "pytest_runtest_protocol": {"tryfirst": True},
+    "pytest_runtest_setup": {"hookwrapper": True, "trylast": True},
     "pytest_runtest_call": {"hookwrapper": True, "trylast": True},
-    "pytest_runtest_logreport": {"tryfirst": True},
     "pytest_sessionfinish": {"tryfirst": True},
 }
 

@@ -118,6 +118,12 @@ class GuardedRun:
                 raise PatchError("patch_too_large", "no memory was left to start pytest with it")
             raise SandboxError(f"pytest could not be started: {done}")
         tampering = [str(entry["tampered"]) for entry in entries if "tampered" in entry]
+        # By the report itself: what a hook in the sandbox sees, another one can change later.
+        tampering += [
+            f"{name}, of which a copy is skipped, was reported as passed"
+            for name in (str(entry["skipped_twin"]) for entry in entries if "skipped_twin" in entry)
+            if report.outcomes.get(name) in ("passed", "xpassed")
+        ]
         if report.finished and not any("finished" in entry for entry in entries):
             tampering.append("the guard did not see the end of the tests")
         marked = frozenset(
