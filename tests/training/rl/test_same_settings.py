@@ -46,7 +46,7 @@ MADE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("settings", MADE, ids=repr)
+@pytest.mark.parametrize("settings", MADE)
 def test_settings_are_the_same_as_when_they_were_written(settings: Any) -> None:
     assert difference(stored(settings), settings, "it") is None
 
