@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Unit = Literal["file", "module", "function", "task"]
 
 _WORDS = {
-    "no_text": "have no text: `rolecraft synth describe` writes some, `--allow-missing` does "
-    "without",
+    "no_text": "have no text: `rolecraft synth describe` writes one where it can without telling "
+    "the solution, and `--allow-missing` takes tasks without",
     "leaks": "have a text that names the solution",
     "two_splits": "change files of both splits",
     "copied": "change code, or hide tests, that lie in the project a second time",
