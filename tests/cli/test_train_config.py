@@ -172,14 +172,13 @@ def test_an_untrained_model_takes_its_own_learning_rate_unless_one_is_given(cli,
     assert "Each hundredth" not in done.out
     given = cli(*small, "--out", "given", "--learning-rate", "0.25")
     assert "it takes" not in given.err
-    assert "learning_rate=0.25, epochs=1" in _about(tmp_path / "given")
-    assert "learning_rate=0.001, epochs=4" in _about(tmp_path / "lent")
+    assert _rate_and_epochs(tmp_path / "given") == (0.25, 1)
+    assert _rate_and_epochs(tmp_path / "lent") == (0.001, 4)
 
 
-def _about(folder):
-    text = json.loads((folder / "settings.json").read_text())["algorithm"]
-    parts = dict(part.split("=", 1) for part in text.split(", ") if "=" in part)
-    return f"learning_rate={parts['learning_rate']}, epochs={parts['epochs']}"
+def _rate_and_epochs(folder):
+    algorithm = json.loads((folder / "settings.json").read_text())["algorithm"]
+    return algorithm["learning_rate"], algorithm["epochs"]
 
 
 def test_a_gain_is_told_from_chance():
