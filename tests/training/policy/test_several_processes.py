@@ -5,8 +5,7 @@ Sharded, each of them keeps half of the weights only; what is saved is the same.
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,36 +118,19 @@ if count > 1:
 """
 
 
-def run(folder: Path, count: int, kind: str, how: str = "whole") -> list[Any]:
+Run = Callable[..., list[Any]]
+
+
+@pytest.fixture(scope="module")
+def run(in_processes: Any) -> Run:
     """What each of so many processes found."""
-    started = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-W",
-                "ignore",
-                "-c",
-                PROGRAM,
-                str(rank),
-                str(count),
-                str(folder),
-                kind,
-                how,
-            ],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
-    try:
-        for process in started:
-            _, errors = process.communicate(timeout=300)
-            assert process.returncode == 0, errors
-    finally:
-        for process in started:
-            process.kill()
-    paths = [folder / f"{kind}-{count}-{rank}.pt" for rank in range(count)]
-    return [torch.load(path, weights_only=True) for path in paths]
+
+    def run(folder: Path, count: int, kind: str, how: str = "whole") -> list[Any]:
+        in_processes(PROGRAM, [(rank, count, folder, kind, how) for rank in range(count)])
+        paths = [folder / f"{kind}-{count}-{rank}.pt" for rank in range(count)]
+        return [torch.load(path, weights_only=True) for path in paths]
+
+    return run
 
 
 def tensors(found: Any) -> list[torch.Tensor]:
@@ -162,14 +144,16 @@ def tensors(found: Any) -> list[torch.Tensor]:
 
 
 @pytest.fixture(scope="module", params=["adapters", "weights"])
-def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def alone(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, run: Run
+) -> Any:
     """What one process finds, and of what kind."""
     (found,) = run(tmp_path_factory.mktemp("alone"), 1, request.param)
     return request.param, found
 
 
 @pytest.mark.slow
-def test_shards_of_float32_add_their_gradients_up(tmp_path: Path) -> None:
+def test_shards_of_float32_add_their_gradients_up(run: Run, tmp_path: Path) -> None:
     """As most models are stored; torch reduces float64 in another way than anything smaller."""
     (one,) = run(tmp_path, 1, "float32")
     first, _ = run(tmp_path, 2, "float32", "sharded")
@@ -180,7 +164,7 @@ def test_shards_of_float32_add_their_gradients_up(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["whole", "sharded"])
-def test_two_processes_train_what_one_does(how: str, alone: Any, tmp_path: Path) -> None:
+def test_two_processes_train_what_one_does(how: str, alone: Any, run: Run, tmp_path: Path) -> None:
     """Gradients, optimisers, critic, numbers; and one that cannot be scored is left out by both."""
     kind, one = alone
     first, second = run(tmp_path, 2, kind, how)

@@ -5,9 +5,6 @@ One launch of each number of processes for all cases: most of the time goes into
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,33 +112,18 @@ if count > 1:
 CASES = ["bfloat16, k3", "bfloat16, k1", "k1", "start, k3", "start, k1", "base, k1"]
 
 
-def run(folder: Path, count: int) -> list[dict[str, Any]]:
-    """What each of so many processes found, by case."""
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
-    started = [
-        subprocess.Popen(
-            [*command, str(rank), str(count), str(folder)], stderr=subprocess.PIPE, text=True
-        )
-        for rank in range(count)
-    ]
-    try:
-        for process in started:
-            _, errors = process.communicate(timeout=300)
-            assert process.returncode == 0, errors
-    finally:
-        for process in started:
-            process.kill()
-    return [
-        torch.load(folder / f"cases-{count}-{rank}.pt", weights_only=True) for rank in range(count)
-    ]
-
-
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, Any]:
-    """What one process found, and what each of two with shards did."""
+def found(tmp_path_factory: pytest.TempPathFactory, in_processes: Any) -> tuple[Any, Any, Any]:
+    """What one process found, and what each of two with shards did, by case."""
     folder = tmp_path_factory.mktemp("cases")
-    (one,) = run(folder, 1)
-    first, second = run(folder, 2)
+
+    def run(count: int) -> list[Any]:
+        in_processes(PROGRAM, [(rank, count, folder) for rank in range(count)])
+        paths = [folder / f"cases-{count}-{rank}.pt" for rank in range(count)]
+        return [torch.load(path, weights_only=True) for path in paths]
+
+    (one,) = run(1)
+    first, second = run(2)
     return one, first, second
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,27 +38,11 @@ torch.distributed.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_no_process_ever_has_a_reference_that_is_whole(tmp_path: Path) -> None:
+def test_no_process_ever_has_a_reference_that_is_whole(tmp_path: Path, in_processes: Any) -> None:
     """Beside the weights there is half a copy, and a layer of sixteen on its way.
 
     Memory that is freed goes back at once (glibc's threshold): what it keeps is not counted.
     """
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
-    started = [
-        subprocess.Popen(
-            [*command, str(rank), str(tmp_path)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"},
-        )
-        for rank in range(2)
-    ]
-    try:
-        for process in started:
-            told, errors = process.communicate(timeout=300)
-            assert process.returncode == 0, errors
-            assert float(told) < 0.9, "times the weights"
-    finally:
-        for process in started:
-            process.kill()
+    given = [(rank, tmp_path) for rank in range(2)]
+    for told in in_processes(PROGRAM, given, {"MALLOC_MMAP_THRESHOLD_": "65536"}):
+        assert float(told) < 0.9, "times the weights"
