@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecraft.errors import UnknownName, UsageError
 from rolecraft.models.chance import UniformModel
+from rolecraft.rewards import Ranking
 from rolecraft.rollouts.attempts import as_attempt
 from rolecraft.rollouts.collect import Failed, collect
 from rolecraft.scenarios import Episode, Scenario
@@ -28,6 +29,22 @@ if TYPE_CHECKING:
 def difference_rewards(value: float, without: Mapping[str, float]) -> dict[str, float]:
     """Each role's difference reward: `value` less the team's reward without that role."""
     return {role: value - its_value for role, its_value in without.items()}
+
+
+def check_scale(scenario: Scenario) -> None:
+    """Raise `UsageError` for opinions that only one side of the comparison can have.
+
+    A judge's ranking is relative to the group. The team without a role is in no group: its reward
+    would lack the share, and every role would gain it, whatever it did.
+    """
+    for each in scenario.reward.tree():
+        if isinstance(each, Ranking):
+            raise UsageError(
+                f"`Credit(reward='counterfactual')` takes what the team is worth without a role "
+                f"off what it is worth, and `Ranking({each.name!r})` compares the attempts of a "
+                f"group, to which runs without a role do not belong. Take "
+                f"`Opinion({each.name!r}, ...)`, which is asked of both alike, or other credit."
+            )
 
 
 async def play_without(
@@ -51,8 +68,10 @@ async def play_without(
     nothing is said: `assign` then leaves that attempt out. At most `concurrency` are played at the
     same time, each within `limits` (by default the scenario's).
 
-    Raises `UnknownName` for a role that the team has not.
+    Raises `UnknownName` for a role that the team has not, and `UsageError` for a reward with a
+    `Ranking`.
     """
+    check_scale(scenario)
     if attempts < 1:
         raise UsageError(f"`play_without(attempts=...)` wants a number from 1, got {attempts!r}.")
     names = [role.name for role in scenario.team()]

@@ -8,9 +8,7 @@ from typing import Any
 from rolecraft.errors import UnknownName, UsageError
 from rolecraft.models.chance import UniformModel
 from rolecraft.models.transformers_model import TransformersModel
-from rolecraft.rewards import Ranking
 from rolecraft.scenarios import Scenario
-from rolecraft.training.credit.settings import Credit
 from rolecraft.training.policy.adapter_settings import AdapterSettings
 
 
@@ -85,24 +83,6 @@ def check_thinking(
             raise UsageError(
                 f"Role {role!r} is frozen: it guesses, and whether it thinks makes no difference. "
                 f"Leave it out of `thinking`."
-            )
-
-
-def check_counterfactual(scenario: Scenario, credit: Credit) -> None:
-    """Raise `UsageError` for opinions that only one side of a counterfactual comparison can have.
-
-    A judge's ranking is relative to the group. The team without a role is in no group: its reward
-    would lack the share, and every role would gain it, whatever it did.
-    """
-    if credit.reward != "counterfactual":
-        return
-    for each in scenario.reward.tree():
-        if isinstance(each, Ranking):
-            raise UsageError(
-                f"`Credit(reward='counterfactual')` takes what the team is worth without a role "
-                f"off what it is worth, and `Ranking({each.name!r})` compares the attempts of a "
-                f"group, to which runs without a role do not belong. Take "
-                f"`Opinion({each.name!r}, ...)`, which is asked of both alike, or other credit."
             )
 
 

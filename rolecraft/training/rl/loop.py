@@ -27,6 +27,7 @@ from rolecraft.rollouts import PipelineSettings
 from rolecraft.rollouts.heap import set_aside
 from rolecraft.scenarios import Scenario
 from rolecraft.training.algorithms.settings import FROM_SCRATCH, Algorithm
+from rolecraft.training.credit.counterfactual import check_scale
 from rolecraft.training.credit.ema import CreditState
 from rolecraft.training.credit.settings import Credit
 from rolecraft.training.policy.adapter_settings import AdapterSettings
@@ -34,7 +35,6 @@ from rolecraft.training.policy.trainer import UpdateStats
 from rolecraft.training.rl.checks import (
     check_adapters,
     check_base,
-    check_counterfactual,
     check_numbers,
     check_thinking,
     frozen_models,
@@ -136,7 +136,8 @@ async def train(
         raise UsageError(f"`train({name}=True)` wants the `folder` to write to.")
     if algorithm is None:
         algorithm = FROM_SCRATCH if model is None else Algorithm()
-    check_counterfactual(scenario, credit or Credit())
+    if credit is not None and credit.reward == "counterfactual":
+        check_scale(scenario)
     model = policy(scenario, model, seed)
     role_models = frozen_models(scenario, frozen)
     home = None if folder is None else Path(folder)

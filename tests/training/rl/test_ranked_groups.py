@@ -18,7 +18,7 @@ from rolecraft.rewards import Opinion, Ranking
 from rolecraft.scenarios import Scenario
 from rolecraft.scenarios.relay import relay
 from rolecraft.training import FROM_SCRATCH, train
-from rolecraft.training.credit import credit
+from rolecraft.training.credit import credit, play_without
 from rolecraft.training.rl.checks import policy
 from rolecraft.training.rl.learner import CopiedWeights
 from rolecraft.training.rl.playing import Player, attempts
@@ -288,6 +288,8 @@ async def test_a_ranking_is_refused_where_the_other_side_of_a_comparison_cannot_
     judge = Judge(lambda number: number)
     with pytest.raises(UsageError, match=r"counterfactual.*`Ranking\('better'\)`.*Take `Opinion"):
         await train(judged(judge), credit=credit("counterfactual"), steps=1, tasks_per_step=1)
+    with pytest.raises(UsageError, match=r"`Ranking\('better'\)`"):
+        await play_without(judged(judge), [])
     assert judge.asked == []
 
 
