@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 from typing import Any
 
+from rolecraft.training.rl.records import ADAPTERS, CURVE, StepRecord, finite_mean
+from rolecraft.training.same_settings import KIND, words
+
 CARD = "README.md"
 SETTINGS, SUMMARY, DATA = "settings.json", "summary.json", "data.json"
-"""What a fine-tuning writes: in its folder, the settings perhaps in the one above."""
+"""What a fine-tuning writes: in its folder, the settings perhaps in the one above. Reinforcement
+learning writes settings and curve two above the adapters it serves (`DIR/adapters/ROLE`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the files of a fine-tuning say of it; empty where there are none."""
+    """What the files of a training say of it; empty where there are none."""
 
     settings: Mapping[str, Any]
     summary: Mapping[str, Any]
@@ -31,9 +36,23 @@ class Run:
     @classmethod
     def read(cls, folder: str | Path) -> Run:
         """Of the run that made `folder`. Files that are missing or broken say nothing."""
-        folder = Path(folder)
-        settings = _json(folder / SETTINGS) or _json(folder.parent / SETTINGS)
-        return cls(settings=settings, summary=_json(folder / SUMMARY), data=_json(folder / DATA))
+        folder = Path(folder).absolute()
+        places = [folder, folder.parent]
+        if folder.parent.name == ADAPTERS:
+            places.append(folder.parent.parent)
+        settings: dict[str, Any] = {}
+        summary = _json(folder / SUMMARY)
+        for place in places:
+            settings = settings or _json(place / SETTINGS)
+            summary = summary or _learnt(place / CURVE)
+        return cls(settings=settings, summary=summary, data=_json(folder / DATA))
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What hubs tag such a model with."""
+        if "algorithm" in self.settings:
+            return ("reinforcement-learning",)
+        return ("sft",) if self.settings else ()
 
 
 def write_card(
@@ -59,7 +78,7 @@ def write_card(
     if (folder / "adapter_config.json").is_file():
         what = "A LoRA adapter"
     lines = [
-        *_front(base, is_adapter=what == "A LoRA adapter"),
+        *_front(base, run.kind, is_adapter=what == "A LoRA adapter"),
         f"# {name or folder.resolve().name}",
         "",
         f"{what}, made with Rolecraft.",
@@ -95,13 +114,13 @@ def digest_of_files(path: str | Path) -> str:
     return sha.hexdigest()
 
 
-def _front(base: str, *, is_adapter: bool) -> list[str]:
+def _front(base: str, kind: Sequence[str], *, is_adapter: bool) -> list[str]:
     """What hubs read, in YAML (JSON's texts are YAML's): https://huggingface.co/docs/hub/model-cards"""
     about = {
         "base_model": base,
         "library_name": "peft" if is_adapter else "transformers",
         "pipeline_tag": "text-generation",
-        "tags": ["rolecraft", "sft", *(["lora"] if is_adapter else [])],
+        "tags": ["rolecraft", *kind, *(["lora"] if is_adapter else [])],
     }
     return ["---", *(f"{name}: {json.dumps(value)}" for name, value in about.items()), "---", ""]
 
@@ -148,7 +167,21 @@ def _lines(values: Mapping[str, Any]) -> list[str]:
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, Mapping) and KIND in value:
+        return f"`{words(value)}`"
     return f"`{value}`" if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _learnt(curve: Path) -> dict[str, Any]:
+    """What a learning curve comes to: its steps, and the mean reward of the last ones."""
+    try:
+        lines = [json.loads(line) for line in curve.read_text("utf-8").splitlines()]
+        rewards = [StepRecord.of_record(line).reward for line in lines[-10:]]
+    except (OSError, ValueError, TypeError):
+        return {}
+    reward = finite_mean(rewards)
+    found = {"steps": len(lines)}
+    return found if math.isnan(reward) else {**found, "reward_of_the_last_ten_steps": reward}
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,11 @@ from rolecraft.errors import AdapterError, ModelError, UsageError
 from rolecraft.messages import Message
 from rolecraft.models.tiny_chat import tiny_chat_model
 from rolecraft.models.transformers_model import TransformersModel
+from rolecraft.training.algorithms.settings import Algorithm
 from rolecraft.training.merge import merge
 from rolecraft.training.model_card import digest_of_files, write_card
+from rolecraft.training.rl.records import StepRecord, curve_line
+from rolecraft.training.same_settings import plain
 
 torch.set_num_threads(1)
 
@@ -297,6 +301,22 @@ def test_the_card_names_base_data_settings_results_and_the_command(
         assert line in card.splitlines(), line
     assert write_card(adapter, base="tiny-base") == adapter / "README.md"
     assert "A LoRA adapter, made with Rolecraft." in (adapter / "README.md").read_text()
+
+
+def test_the_card_of_a_roles_adapter_says_how_it_was_reinforced(make: Make, tmp_path: Path) -> None:
+    adapter = make("team/adapters/solver")
+    settings = {"scenario": "sums", "algorithm": plain(Algorithm(group=3))}
+    (tmp_path / "team/settings.json").write_text(json.dumps(settings))
+    rewards = [math.nan, *[0.5] * 9, 1.0]
+    steps = [StepRecord(step=step, reward=reward) for step, reward in enumerate(rewards)]
+    (tmp_path / "team/training.jsonl").write_text("".join(map(curve_line, steps)))
+    lines = write_card(adapter, base="tiny-base").read_text().splitlines()
+    assert 'tags: ["rolecraft", "reinforcement-learning", "lora"]' in lines
+    assert "- scenario: `sums`" in lines
+    (algorithm,) = (line for line in lines if line.startswith("- algorithm: "))
+    assert algorithm.startswith("- algorithm: `Algorithm(")
+    assert "group=3" in algorithm
+    assert {"- steps: 11", "- reward of the last ten steps: 0.55"} <= {*lines}
 
 
 def test_a_folder_has_one_digest_whatever_the_order_of_its_files(tmp_path: Path) -> None:

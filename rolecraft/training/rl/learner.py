@@ -23,11 +23,9 @@ from rolecraft.training.algorithms.settings import Algorithm
 from rolecraft.training.policy.adapter_settings import AdapterSettings
 from rolecraft.training.policy.sequences import TrainingSequence
 from rolecraft.training.policy.trainer import Trainer, UpdateStats
+from rolecraft.training.rl.records import ADAPTERS
 
 Out = TypeVar("Out")
-
-ADAPTERS = "adapters"
-"""In the folder of a training: the adapter of each role, as it is served now."""
 
 
 class Sampler(Protocol):

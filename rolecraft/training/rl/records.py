@@ -18,6 +18,8 @@ CURVE = "training.jsonl"
 """In the folder of a training: its learning curve, one line a step."""
 TASKS = "tasks.jsonl"
 """Beside it: the tasks it was trained on, one line each, which `seen_in` reads."""
+ADAPTERS = "adapters"
+"""Likewise: the adapter of each role, as it is served now."""
 
 
 class TaskRecord(NamedTuple):

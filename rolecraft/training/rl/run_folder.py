@@ -24,7 +24,7 @@ from rolecraft.errors import UsageError
 from rolecraft.models.torch_extra import torch
 from rolecraft.training.checkpoints import CheckpointError, Checkpoints, disk_errors
 from rolecraft.training.rl.records import CURVE, TASKS, StepRecord, TaskRecord, curve_line
-from rolecraft.training.rl.same_settings import difference, plain
+from rolecraft.training.same_settings import difference, plain
 from rolecraft.trajectories.append_file import AppendFile
 from rolecraft.trajectories.whole_file import write_whole
 

@@ -18,7 +18,7 @@ from rolecraft.training.algorithms.clips import Clip, DetachedClip
 from rolecraft.training.algorithms.presets import ALGORITHMS
 from rolecraft.training.credit.settings import CREDITS
 from rolecraft.training.rl.run_folder import RUN, RunFolder
-from rolecraft.training.rl.same_settings import Difference, difference, plain
+from rolecraft.training.same_settings import Difference, difference, plain
 
 
 def stored(settings: Any) -> Any:
