@@ -195,6 +195,12 @@ class SoftwareTasks:
         ids.sort(key=lambda each: hash64("software", split, seed, each))
         return [self.instances[ids[index % len(ids)]].task() for index in range(count)]
 
+    def __add__(self, other: SoftwareTasks) -> SoftwareTasks:
+        """The tasks of both, such as of two projects, each in the split that it has now."""
+        splits = {name: each.split(name) for each in (self, other) for name in each.instances}
+        instances = [*self.instances.values(), *other.instances.values()]
+        return SoftwareTasks(instances, splits=splits)
+
     def split(self, instance: str) -> Split:
         """The split of the instance with this id."""
         if instance in self.splits:

@@ -1,4 +1,4 @@
-"""Which tasks are for training and which for tests, so that the two share no code.
+"""Which tasks are for training and which for tests, so that the bugs of the two share no code.
 
 A split is of the project's code, not of its tasks: the files are drawn in an order that only their
 names decide, until those for tests have the share that was asked for of all lines that tests run.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,21 @@ def test_the_column_split_says_which_tasks_are_held_out(rows) -> None:
     held_out = {task.id for task in tasks.sample(10, split="test")}
     assert held_out == {"clock__0", "clock__3"}
     assert {task.id for task in tasks.sample(10)} == {"clock__1", "clock__2"}
+
+
+def test_two_sources_are_one_and_every_task_keeps_its_split(rows) -> None:
+    ours = load_tasks(rows(["train", "test"]), places={"clock": CMAKE})
+    named = {f"sundial__{number}": each for number, each in enumerate(ours.instances.values())}
+    theirs = SoftwareTasks([replace(each, id=name) for name, each in named.items()], held_out=1)
+    both = ours + theirs
+    assert {each: both.split(each) for each in both.instances} == {
+        "clock__0": "train",
+        "clock__1": "test",
+        "sundial__0": "test",
+        "sundial__1": "test",
+    }
+    with pytest.raises(UsageError, match="two instances with the id 'clock__0'"):
+        ours + ours
 
 
 def test_without_that_column_the_id_says_it(rows) -> None:

@@ -1,4 +1,4 @@
-"""Tasks for training and tasks for tests share no code, and what is where stays there."""
+"""Bugs for training and bugs for tests share no code, and what is where stays there."""
 
 from __future__ import annotations
 
