@@ -20,6 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from rolecraft.environments.row_files import read_json
 from rolecraft.errors import JournalError
 from rolecraft.rollouts.batch.ledger import encode, take_off_torn_line
 from rolecraft.trajectories.append_file import AppendFile
@@ -53,7 +54,7 @@ class _Lines(Generic[Entry]):
 
     def __getitem__(self, name: str) -> Entry:
         start, length = self._at[name]
-        return self._adapter.validate_json(os.pread(self._fd, length, start))
+        return _entry(os.pread(self._fd, length, start), self._adapter)
 
     def get(self, name: str) -> Entry | None:
         return self[name] if name in self._at else None
@@ -63,13 +64,18 @@ class Ledger(_Lines[Entry]):
     """An open ledger, locked for this process; a context manager.
 
     Entries are frozen dataclasses; `key` tells an entry's name. Of two with one name the last one
-    holds. Raises `JournalError` if another process writes it, the disk refuses, or a line is none.
+    holds. `new` forgets all entries, whatever they are. Raises `JournalError` if another process
+    writes it, the disk refuses, or a line is none.
     """
 
-    def __init__(self, path: Path, kind: type[Entry], *, key: Callable[[Entry], str]) -> None:
+    def __init__(
+        self, path: Path, kind: type[Entry], *, key: Callable[[Entry], str], new: bool = False
+    ) -> None:
         super().__init__(kind, key)
         self.path, self._file = path, AppendFile(path)
         try:
+            if new:
+                self._file.truncate(0)
             self.torn = take_off_torn_line(self._file)
             self._look(path, self._file.fd)
         except BaseException:
@@ -82,11 +88,6 @@ class Ledger(_Lines[Entry]):
         start = self._file.size
         self._file.append(line)
         self._at[self._key(entry)] = (start, len(line))
-
-    def clear(self) -> None:
-        """Forget all entries."""
-        self._file.truncate(0)
-        self._at.clear()
 
     def close(self) -> None:
         self._file.close()
@@ -134,9 +135,20 @@ def _entries(path: Path, adapter: TypeAdapter[Any]) -> Iterator[tuple[Any, tuple
             if not line.endswith(b"\n"):
                 return
             try:
-                yield adapter.validate_json(line), (start, len(line))
-            except ValidationError as error:
+                yield _entry(line, adapter), (start, len(line))
+            except (ValueError, RecursionError) as error:
+                why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
                 raise JournalError(
-                    path, f"line {number} is none of its lines: {error.errors()[0]['msg']}"
+                    path,
+                    f"line {number} is none of its lines: {why}. Take that line out: the command "
+                    f"that wrote it makes it again.",
                 ) from error
             start += len(line)
+
+
+def _entry(line: bytes, adapter: TypeAdapter[Entry]) -> Entry:
+    """What a line says. Raises `ValueError` for one that says nothing of the kind."""
+    try:
+        return adapter.validate_json(line)
+    except ValidationError:  # also of what it refuses in JSON only: halves of characters
+        return adapter.validate_python(read_json(line))

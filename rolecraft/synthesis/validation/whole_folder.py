@@ -45,9 +45,7 @@ async def validate_folder(
             f"There are no candidates in `{folder.path}`: make some, "
             f"`rolecraft synth plant {folder.path}`."
         )
-    with Ledger(folder.verdicts, Verdict, key=lambda each: each.candidate) as verdicts:
-        if new:
-            verdicts.clear()
+    with Ledger(folder.verdicts, Verdict, key=lambda each: each.candidate, new=new) as verdicts:
         _hold(folder.path / "validation.json", settings, begun=bool(len(verdicts)))
         on_begin(count, sum(each.id in verdicts for each in candidates_of(folder)))
         running = validate(
