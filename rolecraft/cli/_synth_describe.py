@@ -50,6 +50,7 @@ def describe(
     import asyncio
 
     from rolecraft.synthesis.folder import SynthesisFolder
+    from rolecraft.synthesis.texts.describe import TELLS_TOO_MUCH
 
     with Output(json=json, makes=True) as output:
         place = SynthesisFolder(folder)
@@ -66,6 +67,8 @@ def describe(
             _show(place, sample, output)
         if found.stopped or found.failed:
             raise typer.Exit(ExitCode.INCOMPLETE)
+        if models is None and TELLS_TOO_MUCH in found.without.values():
+            output.then("rolecraft", "synth", "describe", folder, "--model", "MODEL")
         output.then("rolecraft", "synth", "gather", folder)
 
 
@@ -125,6 +128,8 @@ def cost(usd: float | None) -> str:
 
 
 def _say(found: Described, place: SynthesisFolder, output: Output) -> None:
+    from collections import Counter
+
     from rolecraft.trajectories.in_words import count
 
     for source, number in found.written.items():
@@ -137,11 +142,8 @@ def _say(found: Described, place: SynthesisFolder, output: Output) -> None:
         output.say(
             f"{count(found.kept, 'task')} had been described before (--again writes new texts)."
         )
-    if found.without:
-        output.say(
-            f"{count(len(found.without), 'task')} without a text: nothing can be said of them that "
-            f"does not name what was changed."
-        )
+    for why, number in Counter(found.without.values()).most_common():
+        output.say(f"{count(number, 'task')} without a text: {why}.")
     if found.written["model"] or found.usd != 0.0:
         each = found.usd / found.total if found.usd is not None and found.total else None
         output.say(f"Cost: {cost(found.usd)} in all, {cost(each)} a text.")

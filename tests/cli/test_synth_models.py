@@ -126,3 +126,18 @@ def test_too_few_bugs_to_combine_is_one_line(cli, folder):
     done = cli("synth", "combine", folder.path)
     assert done.code != 0
     assert "2 valid candidates to combine" in done.err
+
+
+def test_a_task_without_a_text_has_its_reason_and_the_command_that_comes_next(cli, folder):
+    with Ledger(folder.verdicts, Verdict, key=lambda each: each.candidate) as verdicts:
+        said = {"area": "double(4) is 4"}
+        verdicts.append(Verdict(candidate="sums__op__1", status="valid", messages=said))
+    asked = f"Next: rolecraft synth describe {folder.path} --model MODEL"
+    done = cli("synth", "describe", folder.path)
+    assert "1 task without a text: nothing can be said of the failing tests without" in done.out
+    assert asked in done.err.replace("\n", " ")
+    with Ledger(folder.verdicts, Verdict, key=lambda each: each.candidate) as verdicts:
+        verdicts.append(Verdict(candidate="sums__op__1", status="valid"))
+    done = cli("synth", "describe", folder.path, "--again")
+    assert "1 task without a text: the failing tests print nothing." in done.out
+    assert asked not in done.err.replace("\n", " "), "there is nothing to tell a model"

@@ -3,8 +3,8 @@
     described = await describe(folder, model=LiteLLMModel("openai/gpt-4o-mini"), usd=2.0)
 
 Invariant: a text that is there is kept, unless it is to be written again, and a model is asked
-about a task once. What is held of a task is gone when its text is written, but for a digest by
-which texts that would say the same are told.
+about a task once: also about one of which the templates could say nothing. What is held of a task
+is gone when its text is written, but for a digest by which texts that would say the same are told.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from rolecraft.synthesis.texts.templates import filled_in
 from rolecraft.synthesis.texts.text import IssueText, TextSource
 from rolecraft.synthesis.verdicts import Verdict
 
-NOTHING_TO_SAY = "nothing can be said of its failing tests without naming what was changed"
+TELLS_TOO_MUCH = "nothing can be said of the failing tests without naming what was changed"
+SILENT = "the failing tests print nothing"
+NOT_READ = "no symptom could be read from what the failing tests print"
 SHOWN_TO_MODEL = 3
 """Symptoms that a model is told of, at most."""
 
@@ -50,8 +52,8 @@ class Described:
     """Tasks that had one, or of which it was known that there is none."""
     alike: int = 0
     """New ones that say what another task's text says as well: their failing tests tell no more."""
-    without: list[str] = field(default_factory=list)
-    """Ids of which nothing can be said."""
+    without: dict[str, str] = field(default_factory=dict)
+    """Ids of which nothing can be said, and why: `TELLS_TOO_MUCH`, `SILENT` or `NOT_READ`."""
     failed: dict[str, str] = field(default_factory=dict)
     """Ids for which the model did not answer, and why: the next call asks again."""
     usd: float | None = 0.0
@@ -77,7 +79,8 @@ async def describe(
     """Write `folder.texts` for the valid candidates: by `model`, or by templates.
 
     `usd` is what models may cost in US dollars, with what earlier calls on this folder took, also
-    for texts that were replaced. With `again` also tasks that have a text get a new one. Raises
+    for texts that were replaced. With `again` also tasks that have a text get a new one; a `model`
+    is asked without it about tasks of which templates could say nothing. Raises
     `UsageError` if there is no plan or nothing was validated, and `ModelError` for a model that
     cannot be asked at all.
     """
@@ -100,7 +103,8 @@ async def describe(
             for verdict in verdicts:
                 if not verdict.is_valid or verdict.candidate not in candidates:
                     continue
-                if verdict.candidate in texts and not again:
+                before = texts.get(verdict.candidate)
+                if before is not None and not again and not _to_be_asked(before, model):
                     found.kept += 1
                     continue
                 yield candidates[verdict.candidate], verdict
@@ -120,6 +124,11 @@ async def describe(
     return found
 
 
+def _to_be_asked(text: IssueText, model: Model | None) -> bool:
+    """Whether there is no text yet, and a model that was not asked for one."""
+    return model is not None and not text.has_text and not text.model
+
+
 @dataclass(slots=True)
 class _Told:
     """A task's symptoms as texts."""
@@ -131,6 +140,8 @@ class _Told:
     """Of the others."""
     rest: list[str]
     """The others, as they are."""
+    lacking: str
+    """Why none is clean, if so."""
 
 
 class _Writing:
@@ -198,14 +209,16 @@ class _Writing:
         clean: list[str] = []
         rest: list[str] = []
         leaks: dict[Leak, None] = {}
+        lacking = NOT_READ if any(map(str.strip, verdict.messages.values())) else SILENT
         for symptom in symptoms(solution, dict(verdict.messages), self._sources):
+            lacking = TELLS_TOO_MUCH
             text, found = self._least(candidate.id, symptom, solution)
             leaks.update(dict.fromkeys(found))
             (rest if found else clean).append(text)
             if len(clean) >= most and any(map(self._is_new, clean)):
                 break
         clean.sort(key=self._is_new, reverse=True)
-        return _Told(solution, clean, tuple(leaks), rest)
+        return _Told(solution, clean, tuple(leaks), rest, lacking)
 
     def _is_new(self, text: str) -> bool:
         return gist(text) not in self.said
@@ -237,7 +250,8 @@ class _Writing:
         """By a template, where there is a symptom that can be told."""
         text = told.clean[0] if told.clean else ""
         if not text:
-            why = f"{why}; {NOTHING_TO_SAY}" if why else NOTHING_TO_SAY
+            self._found.without[task] = told.lacking
+            why = f"{why}; {told.lacking}" if why else told.lacking
             leaks = (*leaks, *told.leaks)
         self._add(
             IssueText(
@@ -255,13 +269,12 @@ class _Writing:
         before = self._texts.get(text.task)
         if before is not None:
             text = replace(text, replaced_usd=before.spent_usd)
-        self._texts.append(text)
+        if text != before:
+            self._texts.append(text)
         if text.has_text:
             self._found.alike += not self._is_new(text.text)
             self.said.add(gist(text.text))
             self._found.written[text.source] += 1
-        else:
-            self._found.without.append(text.task)
         if text.model:
             spent = self._found.usd
             both = spent is not None and text.usd is not None

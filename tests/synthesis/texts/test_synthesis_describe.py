@@ -17,7 +17,7 @@ from rolecraft.models import Completion
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger
 from rolecraft.synthesis.texts.alike import alike, gist
-from rolecraft.synthesis.texts.describe import describe
+from rolecraft.synthesis.texts.describe import NOT_READ, SILENT, TELLS_TOO_MUCH, describe
 from rolecraft.synthesis.texts.leak_check import find_leaks
 from rolecraft.synthesis.texts.solution import Sources
 from rolecraft.synthesis.texts.text import IssueText
@@ -136,15 +136,64 @@ async def test_a_model_that_does_not_answer_leaves_the_task_for_the_next_call(ph
 
 async def test_a_task_of_which_nothing_can_be_said_is_counted_and_not_asked_again(phrases):
     candidate, _ = phrases.plant("inner value")
-    silent = phrases.folder.verdicts.read_text().splitlines()[-1]
-    said = json.loads(silent)
-    said["messages"] = {}
-    phrases.folder.verdicts.write_text(json.dumps(said) + "\n")
+    _says(phrases, {})
     found = await describe(phrases.folder)
-    assert found.without == [candidate.id]
+    assert found.without == {candidate.id: SILENT}
     assert not phrases.texts[candidate.id].has_text
-    assert phrases.texts[candidate.id].why
+    assert phrases.texts[candidate.id].why == SILENT
     assert (await describe(phrases.folder)).kept == 1
+    model = Writer(GOOD)
+    assert (await describe(phrases.folder, model=model)).without == {candidate.id: SILENT}
+    assert not model.asked, "there is nothing to tell it"
+    assert len(phrases.folder.texts.read_text().splitlines()) == 1
+
+
+def _says(phrases, messages: dict[str, str]) -> None:
+    """Have this be what the tests of the last verdict print."""
+    *rest, line = phrases.folder.verdicts.read_text().splitlines()
+    said = json.dumps({**json.loads(line), "messages": messages})
+    phrases.folder.verdicts.write_text("\n".join([*rest, said]) + "\n")
+
+
+def _plant_telling(phrases) -> str:
+    """A bug whose test, as one of CTest, prints the name of what was changed."""
+    candidate, _ = phrases.plant("method")
+    _says(phrases, {"commonest": "most_common gives another word"})
+    return candidate.id
+
+
+async def test_a_task_whose_failure_cannot_be_read_is_not_said_to_give_something_away(phrases):
+    """19 of 32 tasks of tabulate were told to name what was changed, and not one did."""
+    candidate, verdict = phrases.plant("inner value")
+    _says(phrases, dict.fromkeys((f"{test}_gone" for test in verdict.fail_to_pass), "It fails."))
+    found = await describe(phrases.folder)
+    assert found.without == {candidate.id: NOT_READ}
+    assert phrases.texts[candidate.id].leaks == ()
+
+
+async def test_a_model_is_asked_of_what_templates_could_not_tell_and_of_nothing_else(phrases):
+    """It was asked of no task after templates, or with `again` of all of them."""
+    telling = _plant_telling(phrases)
+    found = await describe(phrases.folder)
+    assert found.without == {telling: TELLS_TOO_MUCH}
+    assert phrases.texts[telling].leaks
+    phrases.plant("inner value")
+    await describe(phrases.folder)
+    model = Writer(GOOD)
+    found = await describe(phrases.folder, model=model)
+    assert (found.written["model"], found.kept, len(model.asked)) == (1, 1, 1)
+    assert phrases.texts[telling].source == "model"
+    await describe(phrases.folder, model=model)
+    assert len(model.asked) == 1
+
+
+async def test_a_model_that_could_not_tell_a_task_either_is_not_asked_again(phrases):
+    telling = _plant_telling(phrases)
+    model = Writer(GOOD + "It is most_common.")
+    for _ in range(2):
+        await describe(phrases.folder, model=model)
+    assert len(model.asked) == 2, "once, and once more for its leak"
+    assert TELLS_TOO_MUCH in phrases.texts[telling].why
 
 
 async def test_what_replaced_texts_have_cost_counts_towards_the_budget(phrases):
