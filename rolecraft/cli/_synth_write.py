@@ -211,6 +211,8 @@ def _say_given(found: GivenBugs, output: Output) -> None:
     from rolecraft.trajectories.in_words import count
 
     output.say(f"{count(found.made, 'candidate')}{_before(found.before)}.")
+    for name, paths in found.aside.items():
+        output.note(f"{name}: its edits of tests are left aside: {', '.join(paths)}")
     for name, why in found.refused.items():
         output.warn(f"{name}: {why}")
 

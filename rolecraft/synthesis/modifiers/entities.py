@@ -7,7 +7,6 @@ entity is written, not its file, which makes hundreds of variants a second possi
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, WhitespaceInclusivePosit
 from rolecraft.synthesis.candidates import Edit
 from rolecraft.synthesis.edits import line_starts
 from rolecraft.synthesis.modifiers.code import all_of, children_of, code_of
-from rolecraft.synthesis.modifiers.meaning import innermost, parsed
+from rolecraft.synthesis.modifiers.meaning import Part, changed_parts, joined, parsed
 
 EntityKind = Literal["function", "class"]
 Node = TypeVar("Node", bound=cst.CSTNode)
@@ -202,18 +201,17 @@ class Entity:
     @cached_property
     def key(self) -> str:
         """`key_of` its text as it is."""
-        return self.key_of(self.text)
+        return Part.of(self.path, self.name, self._parsed).key
 
     def key_of(self, text: str) -> str:
         """A digest of what a version of it means to Python: of its tree, without positions.
 
-        Of a class in which one method alone is another, it is that of the method, however the
+        Of a class in which methods alone are others, it is that of these methods, however the
         change was made. Raises `SyntaxError` if it is no Python.
         """
         found = parsed(text, depth=len(self.indents))
-        name, changed = innermost(self.name, self._parsed, found)
-        tree = "".join(map(ast.dump, changed))
-        return hashlib.sha256(f"{self.path}\0{name}\0{tree}".encode()).hexdigest()[:16]
+        changed = changed_parts(self.path, self.name, self._parsed, found)
+        return joined(part.key for part in changed) or self.key
 
     @cached_property
     def _parsed(self) -> list[ast.stmt]:

@@ -41,7 +41,7 @@ class Planted:
     """What came of it."""
 
     made: Counter[str] = field(default_factory=Counter)
-    """Candidates by modifier, also those that were there already."""
+    """Candidates by modifier, also those that were there already, whatever the seed."""
     before: int = 0
     """How many of them were."""
     same: Counter[str] = field(default_factory=Counter)
@@ -147,8 +147,9 @@ def plant(
 
     What an entity and a modifier give is decided by `seed` and their names alone. Called again, it
     goes on where it was: with the same arguments nothing is added, with a larger `most` the next
-    ones. What does the same as a candidate that is there is left out, as is, unless `unseen`, what
-    no test sees. `surveyed` is the `survey` of the same arguments, if somebody made it already.
+    ones. All limits are altogether: what these modifiers gave with another seed counts. What does
+    the same as a candidate that is there is left out, as is, unless `unseen`, what no test sees.
+    `surveyed` is the `survey` of the same arguments, if somebody made it already.
 
     Raises as `survey` does, and `JournalError` if the ledger cannot be written.
     """
@@ -157,12 +158,21 @@ def plant(
     done = Planted(unseen=surveyed.unseen, refused=dict(surveyed.refused))
     by_entity: Counter[str] = Counter()
     with Ledger(folder.candidates, Candidate, key=lambda each: each.id) as ledger:
-        keys = {each.key: each.id for each in ledger}
+        keys: dict[str, str] = {}
+        for candidate in ledger:
+            keys[candidate.key] = candidate.id
+            if candidate.modifier in surveyed.modifiers:
+                done.before += 1
+                done.made[candidate.modifier] += 1
+                by_entity[candidate.entity] += 1
+                on_candidate(candidate)
         for candidate, is_seen in _written(plan, surveyed, done.refused):
             if most is not None and done.total >= most:
                 break
-            if _is_full(by_entity[candidate.entity], per_entity) or _is_full(
-                done.made[candidate.modifier], per_modifier
+            if (
+                candidate.id in ledger
+                or _is_full(by_entity[candidate.entity], per_entity)
+                or _is_full(done.made[candidate.modifier], per_modifier)
             ):
                 continue
             if not (is_seen or unseen):
@@ -170,10 +180,7 @@ def plant(
             elif not candidate.key or keys.setdefault(candidate.key, candidate.id) != candidate.id:
                 done.same[candidate.modifier] += 1
             else:
-                if candidate.id in ledger:
-                    done.before += 1
-                else:
-                    ledger.append(candidate)
+                ledger.append(candidate)
                 by_entity[candidate.entity] += 1
                 done.made[candidate.modifier] += 1
                 on_candidate(candidate)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from rolecraft.models.hashing import hash64
 from rolecraft.synthesis.candidates import Candidate, candidate_id
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger, LedgerView
+from rolecraft.synthesis.modifiers.meaning import joined
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.verdicts import Verdict
 
@@ -132,13 +132,12 @@ def _combined(project: str, parents: Sequence[Candidate]) -> Candidate:
             key=lambda edit: (edit.path, edit.start, edit.end),
         )
     )
-    keys = "\0".join(sorted(each.key for each in parents))
     return Candidate(
         id=candidate_id(project, "combine", edits),
         modifier="combine",
         entity=" ".join(each.entity for each in parents),
         edits=edits,
-        key=hashlib.sha256(keys.encode()).hexdigest()[:16],
+        key=joined(each.key for each in parents),
         note="; ".join(filter(None, (each.note for each in parents))),
         usd=None,  # it took nothing more: what its parents took is in theirs, once
         about={

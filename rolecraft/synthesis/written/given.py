@@ -11,7 +11,7 @@ import difflib
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
@@ -21,10 +21,12 @@ from rolecraft.environments.software_engineering.patches import (
     PatchError,
     changes_of_text,
 )
+from rolecraft.environments.software_engineering.taken import TEST_FOLDERS
 from rolecraft.errors import UsageError
 from rolecraft.synthesis.candidates import Candidate, Edit, Read, candidate_id
 from rolecraft.synthesis.edits import git_lines
 from rolecraft.synthesis.folder import SynthesisFolder
+from rolecraft.synthesis.modifiers.meaning import joined, parts_of_file
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.written.asked import Asked, OnAsked, Written
 
@@ -40,6 +42,8 @@ class GivenBugs:
     made: int = 0
     before: int = 0
     """Patches that had been taken before."""
+    aside: dict[str, list[str]] = field(default_factory=dict)
+    """Names of patches that gave one without their edits of tests, and the files of those."""
     refused: dict[str, str] = field(default_factory=dict)
     """Names of patches that gave no candidate, and why."""
 
@@ -81,6 +85,8 @@ async def take_patches(
             asked = ledgers.add(Asked(item=item, candidate=made, why=why))
             if asked.candidate is not None:
                 found.made += 1
+                if aside := asked.candidate.about.get("left_aside"):
+                    found.aside[name] = aside
             else:
                 found.refused[name] = asked.why
             on_asked(asked)
@@ -91,7 +97,7 @@ async def _candidate(
     plan: Plan, name: str, patch: str, polarity: Polarity
 ) -> tuple[Candidate | None, str]:
     """The candidate, or why there is none."""
-    kept, aside = _without_tests(patch, {*plan.project.tests})
+    kept, aside = _without_tests(patch, plan)
     if not kept:
         return None, "it changes nothing but tests" if aside else "it is no unified diff"
     try:
@@ -106,39 +112,54 @@ async def _candidate(
         edits += _edits(change.path, read(change.path), change.text or "")
     if not edits:
         return None, "it changes nothing"
+    parts = [
+        part
+        for change in changes
+        for part in parts_of_file(change.path, read(change.path), change.text or "")
+    ]
+    if not parts:
+        return None, "it changes comments and layout alone, so no test can tell"
     modifier = "mirror" if polarity == "fix" else "given"
     entities = list(dict.fromkeys(entity for edit in edits for entity in _entities(edit, read)))
-    made = Candidate(
+    note = f"the patch {name}" + (", taken back" if polarity == "fix" else "")
+    return Candidate(
         id=candidate_id(plan.project.name, modifier, edits),
         modifier=modifier,
         entity=" ".join(entities),
         edits=tuple(edits),
-        key="",
-        note=f"the patch {name}" + (", taken back" if polarity == "fix" else ""),
+        key=joined(part.key for part in parts),
+        note=f"{note}; left aside: {', '.join(aside)}" if aside else note,
         about={"patch": name, **({"left_aside": aside} if aside else {})},
-    )
-    return _keyed(made, read), ""
+    ), ""
 
 
-def _without_tests(patch: str, tests: set[str]) -> tuple[str, list[str]]:
-    """The parts of a diff that are of other files than tests, and the tests' paths."""
+def _without_tests(patch: str, plan: Plan) -> tuple[str, list[str]]:
+    """The parts of a diff that are of other files than tests, and the tests' paths.
+
+    What the plan has as code is code, whatever its folder is called.
+    """
+    tests, code = {*plan.project.tests}, {*plan.project.code, *plan.project.skipped}
     starts = [place.start() for place in _HEADER.finditer(patch)]
     parts = [patch[start:end] for start, end in pairwise((*starts, len(patch)))]
-    joined: list[str] = []
+    sections: list[str] = []
     for part in parts:  # `diff --git` and the `---` that belongs to it
-        whole = not joined or "\n+++ " in joined[-1] or not joined[-1].startswith("diff --git ")
+        whole = (
+            not sections or "\n+++ " in sections[-1] or not sections[-1].startswith("diff --git ")
+        )
         if not whole and part.startswith("--- "):
-            joined[-1] += part
+            sections[-1] += part
         else:
-            joined.append(part)
+            sections.append(part)
     kept: list[str] = []
     aside: list[str] = []
-    for part in joined:
+    for part in sections:
         paths = [each["path"].strip() for each in (*_PATHS.finditer(part.split("\n@@")[0]),)]
         paths += [each["path"] for each in _RENAMED.finditer(part)]
         named = [path for path in paths if path != "/dev/null"]
-        if named and all(path in tests or _looks_like_a_test(path) for path in named):
-            aside += named[:1]
+        if named and all(
+            path in tests or (path not in code and _looks_like_a_test(path)) for path in named
+        ):
+            aside += [path for path in dict.fromkeys(named) if path not in aside]
         else:
             kept.append(part)
     return "".join(kept), aside
@@ -151,7 +172,7 @@ def _looks_like_a_test(path: str) -> bool:
         place.name.startswith("test_")
         or place.stem.endswith("_test")
         or place.name == "conftest.py"
-        or bool({"tests", "test", "testing"} & set(place.parts[:-1]))
+        or bool(TEST_FOLDERS & set(place.parts[:-1]))
     )
 
 
@@ -203,15 +224,3 @@ def _entities(edit: Edit, read: Read) -> list[str]:
         else:
             break
     return [f"{edit.path}::{'.'.join(names)}" if names else edit.path]
-
-
-def _keyed(made: Candidate, read: Read) -> Candidate:
-    """With a digest of the files' trees as they are with it; of other languages, of their text."""
-    parts: list[str] = []
-    for path, text in sorted(made.texts(read).items()):
-        try:
-            tree = ast.dump(ast.parse(text)) if path.endswith(".py") else text
-        except (SyntaxError, ValueError, RecursionError):
-            tree = text
-        parts += [path, tree]
-    return replace(made, key=hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16])

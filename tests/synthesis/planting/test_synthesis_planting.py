@@ -21,6 +21,7 @@ from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.planting import plant, survey
 from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.suite import Suite
+from rolecraft.synthesis.written.given import take_patches
 
 LISTS = '''\
 """Lists."""
@@ -308,3 +309,43 @@ def test_a_project_without_python_is_refused(make_plan: MakePlan) -> None:
     with pytest.raises(UsageError, match="`toy` has no Python code"):
         plant(plan, folder)
     assert not folder.candidates.exists()
+
+
+@pytest.mark.parametrize("limit", ["most", "per_modifier", "per_entity"])
+def test_the_limits_are_altogether_also_over_seeds(make_plan: MakePlan, limit: str) -> None:
+    """A second seed once began to count anew: `--most 8` gave ten."""
+    plan, folder = make_plan()
+    everything = {"most": None, "per_modifier": None, "per_entity": None}
+    first = all_of(plan, folder, **{**everything, limit: 2})
+    second = all_of(plan, folder, seed=1, **{**everything, limit: 2})
+    if limit == "most":
+        assert second == first
+    field = {"per_modifier": "modifier", "per_entity": "entity"}.get(limit)
+    if field is not None:
+        assert max(Counter(getattr(each, field) for each in second).values()) == 2
+    more = all_of(plan, folder, seed=1, **{**everything, limit: 4})
+    assert more[: len(second)] == second
+    assert len(more) > len(second)
+
+
+async def test_every_planted_bug_given_again_as_a_patch_is_known(make_plan: MakePlan) -> None:
+    """Patches had keys of another kind, so that a bug came twice, maybe into two splits."""
+    nested = {
+        **FILES,
+        "toy/blocks.py": "try:\n    import sys\nexcept ImportError:\n    def f(a):\n"
+        "        return a + 1\nelse:\n    class A:\n        if sys:\n            def g(self, a):\n"
+        "                return a - 1 if a else 0\n\n        def h(self, a):\n"
+        "            return a * 2\n",
+    }
+    plan, folder = make_plan(nested)
+    planted = all_of(plan, folder)
+    assert {"toy/blocks.py::f", "toy/blocks.py::A.g", "toy/lists.py::Stack.pop"} <= {
+        each.entity for each in planted
+    }
+    some = planted[:: max(1, len(planted) // 60)]
+    patches = [(each.id, each.patch(plan.reader())) for each in some]
+    found = await take_patches(folder, patches, polarity="bug")
+    assert (found.made, {*found.refused.values()}) == (
+        0,
+        {"a candidate that does the same is there"},
+    )

@@ -10,8 +10,9 @@ from rolecraft import FunctionModel
 from rolecraft.errors import ModelError, UsageError
 from rolecraft.models import Completion
 from rolecraft.synthesis.candidates import Candidate
-from rolecraft.synthesis.ledger import read_ledger
+from rolecraft.synthesis.ledger import Ledger, read_ledger
 from rolecraft.synthesis.modifiers.entities import entities
+from rolecraft.synthesis.modifiers.meaning import joined
 from rolecraft.synthesis.written.answers import BadAnswer, bug_line, read_function
 from rolecraft.synthesis.written.by_model import write_bugs
 from rolecraft.synthesis.written.combining import combine
@@ -218,6 +219,74 @@ def test_a_patch_that_does_not_apply_is_refused_with_the_reason_and_the_rest_goe
     assert found.made == 1
     assert found.refused["gone.patch"].startswith("does_not_apply: ")
     assert found.refused["words.patch"] == "it is no unified diff"
+
+
+def _patch(path, *lines):
+    return f"--- a/{path}\n+++ b/{path}\n" + "".join(f"{line}\n" for line in lines)
+
+
+COMMENT = _patch(
+    "shapes/areas.py",
+    "@@ -7,4 +7,5 @@",
+    *(" ", " ", " def rectangle(width, height):", "+    # both in metres"),
+    "     return width * height",
+)
+
+
+def test_a_patch_of_comments_alone_is_refused_with_the_reason(made):
+    made.plan()
+    found = asyncio.run(take_patches(made.folder, [("one.patch", COMMENT)], polarity="bug"))
+    assert found.made == 0
+    assert found.refused == {
+        "one.patch": "it changes comments and layout alone, so no test can tell"
+    }
+    with_a_bug = COMMENT.replace(
+        "     return width * height", "-    return width * height\n+    return width + height"
+    )
+    plain = FIX.partition("diff --git a/tests")[0]
+    both = [("plain.patch", plain), ("commented.patch", with_a_bug)]
+    asyncio.run(take_patches(made.folder, both[:1]))
+    again = asyncio.run(take_patches(made.folder, both[1:], polarity="bug"))
+    assert again.refused == {"commented.patch": "a candidate that does the same is there"}
+
+
+def test_what_the_plan_has_as_code_is_code_whatever_its_folder_is_called(made):
+    """Half of such a patch, or all of it, was once left aside as tests."""
+    made.write({"shapes/testing/tools.py": "def close(a, b):\n    return abs(a - b) < 1\n"})
+    made.project = {"code": ("shapes/areas.py", "shapes/testing/tools.py")}
+    made.plan()
+    head = ("shapes/testing/tools.py", "@@ -1,2 +1,2 @@", " def close(a, b):")
+    tools = _patch(*head, "-    return abs(a - b) < 1", "+    return abs(a - b) <= 1")
+    mended = _patch(*head, "-    return abs(a - b) <= 1", "+    return abs(a - b) < 1")
+    found = asyncio.run(take_patches(made.folder, [("tools.patch", tools)], polarity="bug"))
+    assert (found.made, found.refused, found.aside) == (1, {}, {})
+    asked = [("both.patch", FIX.partition("diff --git a/tests")[0] + mended)]
+    assert asyncio.run(take_patches(made.folder, asked)).made == 1
+    assert {edit.path for edit in _candidates(made)[-1].edits} == {
+        "shapes/areas.py",
+        "shapes/testing/tools.py",
+    }
+
+
+def test_the_tests_of_a_patch_that_are_left_aside_are_said(made):
+    made.plan()
+    found = asyncio.run(take_patches(made.folder, [("one.patch", FIX)]))
+    assert found.aside == {"one.patch": ["tests/test_areas.py"]}
+    assert _candidates(made)[0].note.endswith("taken back; left aside: tests/test_areas.py")
+
+
+def test_a_patch_of_two_functions_is_the_same_as_their_combination(three_bugs):
+    made = three_bugs()
+    with Ledger(made.folder.candidates, Candidate, key=lambda each: each.id) as ledger:
+        known = [*ledger]
+    patches = [(each.id, each.patch(made.plan().reader())) for each in known]
+    made.folder.candidates.unlink()
+    taken = asyncio.run(take_patches(made.folder, patches, polarity="bug"))
+    assert taken.made == len(known) == 3
+    one, other, _ = _candidates(made)
+    text = one.patch(made.plan().reader()) + other.patch(made.plan().reader())
+    asyncio.run(take_patches(made.folder, [("two.patch", text)], polarity="bug"))
+    assert _candidates(made)[-1].key == joined((one.key, other.key))
 
 
 def test_a_patch_that_plants_a_bug_in_another_language_is_taken_as_it_is(made, tmp_path):
