@@ -90,14 +90,14 @@ def difficulty(
         raise CommandLineError("Say who solves: one of `--model`, `--solver` and `--from`.")
     with Output(json=json, makes=True) as output:
         found = SynthesisFolder(folder)
-        if from_:
-            _record(found, from_, name or "", output)
-            return
         label = name or model or _label(solver or "")
         if label in BUILT_IN and label != solver:
             raise CommandLineError(
                 f"`--as {label}` is what a built-in solver is called: choose another name."
             )
+        if from_:
+            _record(found, from_, name or "", output)
+            return
         models = Models(model, None, base_url=base_url)
         models.check_keys()
         player = models.everyone or _solver(found, solver or "")
@@ -129,12 +129,18 @@ def _record(folder: SynthesisFolder, paths: list[Path], name: str, output: Outpu
                 "added": found.added,
                 "known": found.known,
                 "others": found.others,
+                "stand_ins": found.stand_ins,
             }
         )
         output.say(
             f"{found.added:,} attempts of `{path}` were added; {found.known:,} were known, "
             f"{found.others:,} files are no attempts at these tasks."
         )
+        if found.stand_ins:
+            output.note(
+                f"{found.stand_ins:,} are of stand-ins that know the solution or do nothing: no "
+                f"pass rate counts them."
+            )
 
 
 def _label(spec: str) -> str:

@@ -106,6 +106,16 @@ def test_read():
     assert read("3.5") == 350
 """,
 }
+HALF = """from rolecraft.environments.software_engineering.examples import solvers
+
+
+def gives_up(issues):
+    return solvers.solver(issues, lambda _: [], name="gives-up")
+
+
+def solves(issues):
+    return solvers.solver(issues, lambda issue: solvers.patching_plan([issue]), name="solves")
+"""
 FIX = """\
 --- a/src/area.cpp
 +++ b/src/area.cpp
@@ -156,14 +166,21 @@ def test_a_python_package_becomes_tasks_that_run(
     said = rolecraft("run", scenario, "--task", ids[0], "--json")
     assert json.loads(said.splitlines()[-1])["reward"] > 0.9
     rolecraft("evaluate", scenario, "--tasks", "2", "--out", "evaluation")
-    said = rolecraft("synth", "difficulty", "out", "--from", "evaluation", "--json")
-    assert json.loads(said)["added"] == 2
+    said = json.loads(rolecraft("synth", "difficulty", "out", "--from", "evaluation", "--json"))
+    assert (said["added"], said["stand_ins"]) == (2, 2)
     solved = ("synth", "difficulty", "out", "--solver", "reference", "-n", "1", "--json")
     assert json.loads(rolecraft(*solved))["pass_rate"] == 1.0
     nothing = ("synth", "difficulty", "out", "--solver", "nothing", "-n", "1", "--json")
     assert json.loads(rolecraft(*nothing))["pass_rate"] == 0.0
-    said = rolecraft("synth", "select", "out", "--pass-rate", "1", "-o", "solved.jsonl", "--json")
-    assert json.loads(said)["tasks"] == 2, "what the built-in solvers do is no difficulty"
+    select = ("synth", "select", "out", "--pass-rate", "0.5", "-o", "some.jsonl", "--json")
+    refused = CliRunner().invoke(app, select)
+    assert refused.exit_code == 2, "nobody but stand-ins has tried"
+    assert "No attempt, but of stand-ins, was recorded" in refused.output
+    write(tmp_path, {"half.py": HALF})
+    play = ("--task", ids[0], "--task", ids[1], "--attempts", "1", "--json")
+    for name in ("gives_up", "solves"):
+        rolecraft("synth", "difficulty", "out", "--solver", f"half.py:{name}", *play)
+    assert json.loads(rolecraft(*select))["tasks"] == 2, "each was solved by one of two"
     rolecraft("synth", "stats", "out", "--plot", "stats.svg")
     assert (tmp_path / "stats.svg").exists()
 

@@ -23,7 +23,13 @@ from rolecraft.rollouts import PipelineEvent, PipelineSettings, Rollout, Scenari
 from rolecraft.rollouts.attempts import as_attempt
 from rolecraft.scenarios.scenario import Episode, Scenario
 from rolecraft.scenarios.software_engineering import scenario
-from rolecraft.synthesis.difficulty.attempts import Attempt, attempt_of, open_attempts
+from rolecraft.synthesis.difficulty.attempts import (
+    Attempt,
+    attempt_of,
+    digest_of,
+    is_stand_in,
+    open_attempts,
+)
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.gathering.tasks import gathered_tasks
 from rolecraft.trajectories.events import Usage
@@ -99,10 +105,11 @@ async def measure(
         running = rollouts(stages, to_play(), settings, on_event=on_event)
         async for rollout in await stack.enter_async_context(aclosing(running)):
             number = numbers.pop((rollout.item.id, rollout.item.seed))
+            journal = _journal(folder, solver, rollout.item.id, number)
             found.played += 1
-            played = _recorded(rollout, _journal(folder, solver, rollout.item.id, number))
+            played = _recorded(rollout, journal)
             found.usd += 0.0 if played is None else played.usage.usd or 0.0
-            if (attempt := _attempt(rollout, played, solver, number)) is None:
+            if (attempt := _attempt(rollout, played, solver, number, journal)) is None:
                 found.failed.append(f"{rollout.item.id}: {rollout.ended}, {rollout.error}")
                 continue
             ledger.append(attempt)
@@ -123,13 +130,17 @@ def _recorded(rollout: Rollout[Task, Episode], journal: Path) -> Trajectory | No
 
 
 def _attempt(
-    rollout: Rollout[Task, Episode], played: Trajectory | None, solver: str, number: int
+    rollout: Rollout[Task, Episode],
+    played: Trajectory | None,
+    solver: str,
+    number: int,
+    journal: Path,
 ) -> Attempt | None:
     """None for one that says nothing about the solver."""
     if not rollout.says_something:
         return None
     if rollout.episode is not None and played is not None:
-        return attempt_of(played, rollout.item.id, solver, number)
+        return attempt_of(played, rollout.item.id, solver, number, record=digest_of(journal))
     usage = Usage(calls=0) if played is None else played.usage
     return Attempt(  # the solver's own doing, so it has not solved it
         task=rollout.item.id,
@@ -138,6 +149,8 @@ def _attempt(
         resolved=False,
         turns=usage.calls,
         usd=usage.usd,
+        record=digest_of(journal),
+        stand_in=played is not None and is_stand_in(played),
     )
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rolecraft.errors import TraceError, UsageError
-from rolecraft.synthesis.difficulty.attempts import Attempt, attempt_of, open_attempts
+from rolecraft.synthesis.difficulty.attempts import (
+    Attempt,
+    attempt_of,
+    digest_of,
+    models_of,
+    open_attempts,
+)
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.gathering.tasks import gathered_rows
 from rolecraft.trajectories.jsonl import load, trace_files
-from rolecraft.trajectories.trajectory import Trajectory
-
-_REPETITION = re.compile(r"r(\d+)\.jsonl")
 
 
 @dataclass(slots=True)
@@ -23,28 +25,35 @@ class Recorded:
 
     added: int = 0
     known: int = 0
-    """That were there before."""
+    """That were there before, in whatever place and by whatever name."""
+    stand_ins: int = 0
+    """Of those that were added: attempts that count for no pass rate."""
     others: int = 0
     """Records of other tasks, of runs that were not graded, and files that are no records."""
 
 
 def record_from(folder: SynthesisFolder, path: Path, *, solver: str = "") -> Recorded:
-    """Take the attempts at gathered tasks from the records below `path`; each counts once.
+    """Take the attempts at gathered tasks from the records below `path`.
 
-    `solver` is what they are called, the models that they asked unless given. Raises `UsageError`
-    where there are no tasks or no attempt at one, `TraceError` for a path that is not there.
+    Each counts once, however often and from wherever it is taken: a record is known by what is in
+    it. `solver` is what they are called, the models that they asked unless given. Raises
+    `UsageError` where there are no tasks or no attempt at one, `TraceError` for a path that is not
+    there.
     """
     tasks = {str(row["instance_id"]) for row in gathered_rows(folder)}
     found = Recorded()
     with open_attempts(folder) as ledger:
+        there = {each.record for each in ledger}
         for attempt in _attempts(path, tasks, solver):
             if attempt is None:
                 found.others += 1
-            elif attempt.key in ledger:
+            elif attempt.record in there:
                 found.known += 1
             else:
                 ledger.append(attempt)
+                there.add(attempt.record)
                 found.added += 1
+                found.stand_ins += attempt.stand_in
     if not found.added and not found.known:
         raise UsageError(
             f"`{path}` has no record of an attempt at one of the {len(tasks)} tasks of "
@@ -65,13 +74,5 @@ def _attempts(path: Path, tasks: set[str], solver: str) -> Iterator[Attempt | No
         if name not in tasks or not played.stop_reason:
             yield None
             continue
-        number = int(found[1]) if (found := _REPETITION.fullmatch(file.name)) else 1
-        below = file.relative_to(path) if path.is_dir() else Path()
-        source = str(Path(path.resolve().name) / below)
-        yield attempt_of(played, str(name), solver or _models(played), number, source=source)
-
-
-def _models(played: Trajectory) -> str:
-    """Whom its roles asked."""
-    names = {str(event.data.get("model") or "") for event in played.of("model_call")}
-    return ", ".join(sorted(names - {""})) or "nobody"
+        models = ", ".join(sorted(models_of(played))) or "nobody"
+        yield attempt_of(played, str(name), solver or models, 0, record=digest_of(file))

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from rolecraft.errors import UnknownName, UsageError
 from rolecraft.synthesis.candidates import Candidate
-from rolecraft.synthesis.difficulty.attempts import BUILT_IN, attempts_by_task
+from rolecraft.synthesis.difficulty.attempts import attempts_by_task
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.gathering.tasks import gathered_rows
 from rolecraft.synthesis.ledger import read_ledger
@@ -64,7 +64,7 @@ class Wanted:
     pass_rate: Range | None = None
     """The share of attempts that solved it, from 0 to 1. A task without attempts has none."""
     solver: str = ""
-    """Whose attempts count; unless given everybody's but those of the built-in solvers."""
+    """Whose attempts count; unless given everybody's but those of stand-ins."""
     fail_to_pass: Range = ALL
     lines: Range = ALL
     """Of the fix; a line that is changed counts once."""
@@ -136,8 +136,7 @@ def _rated(folder: SynthesisFolder, wanted: Wanted) -> Iterator[dict[str, Any]]:
     """All gathered rows, with the pass rates that are known now."""
     tried = attempts_by_task(folder, wanted.solver)
     if wanted.pass_rate is not None and not tried:
-        others = f" of a solver other than {' and '.join(map(repr, BUILT_IN))}"
-        whose = f" of {wanted.solver!r}" if wanted.solver else others
+        whose = f" of {wanted.solver!r}" if wanted.solver else ", but of stand-ins,"
         raise UsageError(
             f"No attempt{whose} was recorded in `{folder.path}`: `rolecraft synth difficulty "
             f"{folder.path}` has a solver play the tasks."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +15,16 @@ from rolecraft.environments.software_engineering.examples.solvers import (
     null_solver,
     patching_plan,
     patching_solver,
+    reference_solver,
     solver,
 )
 from rolecraft.errors import ModelUnavailable, SandboxError, UsageError
 from rolecraft.messages import ToolCall
 from rolecraft.models.hashing import hash64
+from rolecraft.scenarios.software_engineering import scenario
 from rolecraft.synthesis.difficulty.attempts import (
     Attempt,
+    attempts_by_task,
     open_attempts,
     pass_rates,
     read_attempts,
@@ -83,8 +88,6 @@ async def test_what_is_recorded_is_not_played_again(gathered) -> None:
 
 
 async def test_what_a_machine_failed_is_no_attempt_and_is_played_later(gathered) -> None:
-    from rolecraft.scenarios.software_engineering import scenario
-
     class Lost:
         async def create(self, spec: Any) -> Any:
             raise SandboxError("no sandbox today")
@@ -138,22 +141,62 @@ async def test_a_task_that_there_is_not_is_named(gathered) -> None:
         await measure(gathered.folder, solver="s", model=null_solver([]), tasks=["nothing-like-it"])
 
 
-async def test_attempts_of_other_commands_are_taken_from_their_records_once(gathered) -> None:
-    from rolecraft.scenarios.software_engineering import scenario
+async def played_elsewhere(made: Any, journal: Path, model: Any) -> None:
+    """A record of the first task, as `rolecraft evaluate` makes them."""
+    scene = scenario(gathered_tasks(made.folder), model=model)
+    journal.parent.mkdir(parents=True)
+    await scene.play(instances(made)[0].task(), journal=journal)
 
-    scene = scenario(gathered_tasks(gathered.folder), model=patching_solver(instances(gathered)))
-    records = gathered.folder.path.parent / "records"
-    task = gathered_tasks(gathered.folder).instances[gathered.ids[0]].task()
-    (records / "runs").mkdir(parents=True)
-    await scene.play(task, journal=records / "runs" / "r2.jsonl")
-    (records / "results.jsonl").write_text('{"id": 1}\n')
-    first = record_from(gathered.folder, records)
-    assert (first.added, first.known, first.others) == (1, 0, 1)
-    again = record_from(gathered.folder, records)
-    assert (again.added, again.known) == (0, 1)
-    (attempt,) = read_attempts(gathered.folder)
-    assert (attempt.task, attempt.number, attempt.resolved) == (gathered.ids[0], 2, True)
-    assert attempt.solver == "patching-solver"
+
+def somebody(made: Any, *steps: Any) -> Any:
+    """A solver that is no stand-in, by its name."""
+    return solver(instances(made), lambda _: steps, name="somebody")
+
+
+async def test_a_record_is_one_attempt_however_often_and_from_wherever_it_is_taken(
+    gathered,
+) -> None:
+    """It was known by the end of its path: taken as `a/runs`, `a` and the file it counted three
+    times, and another run in another `runs` not at all.
+    """
+    root = gathered.folder.path.parent
+    first, other = root / "a/runs/r2.jsonl", root / "b/runs/r2.jsonl"
+    await played_elsewhere(gathered, first, somebody(gathered))
+    await played_elsewhere(gathered, other, somebody(gathered, ("execute_bash", {"command": "ls"})))
+    (root / "a/results.jsonl").write_text('{"id": 1}\n')
+    found = record_from(gathered.folder, root / "a")
+    assert (found.added, found.known, found.others) == (1, 0, 1)
+    shutil.copytree(root / "a", root / "copied")
+    for path in (root / "a", root / "a/runs", first, root / "copied"):
+        again = record_from(gathered.folder, path, solver="by another name")
+        assert (again.added, again.known) == (0, 1), path
+    found = record_from(gathered.folder, root / "b/runs")
+    assert (found.added, found.known) == (1, 0)
+    attempts = [*read_attempts(gathered.folder)]
+    assert [each.solver for each in attempts] == ["somebody"] * 2
+    assert sorted(each.turns for each in attempts) == [1, 2]
+
+
+async def test_what_was_played_here_is_not_taken_from_its_records_again(gathered) -> None:
+    await measure(gathered.folder, solver="s", model=somebody(gathered), attempts=2)
+    found = record_from(gathered.folder, gathered.folder.path / "attempts")
+    assert (found.added, found.known) == (0, 6)
+
+
+@pytest.mark.parametrize("make", [patching_solver, reference_solver, null_solver])
+async def test_what_a_stand_in_does_is_no_difficulty_whatever_it_is_called(gathered, make) -> None:
+    """A rehearsal of `evaluate` gave tasks a pass rate of 1 that no model had come to."""
+    folder, journal = gathered.folder, gathered.folder.path.parent / "runs/r1.jsonl"
+    await played_elsewhere(gathered, journal, make(instances(gathered)))
+    found = record_from(folder, journal, solver="gpt-of-my-own")
+    assert (found.added, found.stand_ins) == (1, 1)
+    await measure(folder, solver="mine", model=make(instances(gathered)), attempts=1)
+    assert attempts_by_task(folder) == {}
+    gather(folder)
+    rows = [row.fields for row in read_rows(folder.tasks / "tasks.jsonl")]
+    assert {(row["pass_rate"], row["attempts"]) for row in rows} == {(None, 0)}
+    asked_for = attempts_by_task(folder, "mine")
+    assert sorted(asked_for) == sorted(gathered.ids), "who names it gets it"
 
 
 def test_records_of_something_else_are_refused(gathered, tmp_path) -> None:

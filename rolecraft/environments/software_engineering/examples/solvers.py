@@ -19,6 +19,8 @@ from rolecraft.messages import ToolCall
 from rolecraft.models.base import Completion
 from rolecraft.models.doubles import FunctionModel, ModelCall
 
+REFERENCE, PATCHING, NULL = STAND_INS = ("reference-solver", "patching-solver", "null-solver")
+"""What the solvers below are called in records: two know the solutions, one does nothing."""
 Step = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
 
@@ -73,7 +75,7 @@ def solver(
 
 def reference_solver(issues: Iterable[Issue]) -> FunctionModel:
     """Looks at the places, makes the edits of the reference, runs the tests that are there."""
-    return solver(issues, reference_plan, name="reference-solver")
+    return solver(issues, reference_plan, name=REFERENCE)
 
 
 def reference_plan(issue: Issue) -> list[Step]:
@@ -113,7 +115,7 @@ def patching_solver(issues: Iterable[Issue]) -> FunctionModel:
     return solver(
         (group[0] for group in groups),  # the longest first: one may begin with another's words
         lambda issue: patching_plan(firsts[issue.id]),
-        name="patching-solver",
+        name=PATCHING,
     )
 
 
@@ -143,7 +145,7 @@ def patching_plan(issues: Sequence[Issue]) -> list[Step]:
 
 def null_solver(issues: Iterable[Issue]) -> FunctionModel:
     """Says that it is done, and has done nothing."""
-    return solver(issues, lambda _: [], name="null-solver")
+    return solver(issues, lambda _: [], name=NULL)
 
 
 def bash_solver(
