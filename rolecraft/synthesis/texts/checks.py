@@ -15,9 +15,9 @@ _EQUAL = frozenset(
     }
 )
 
-_OF_ONE = frozenset({"assertTrue", "assertFalse", "assertIsNone"})
+_OF_ONE = ("assertTrue", "assertFalse", "assertIsNone")
 
-_OF_TWO = frozenset({"assertIs", "assertIn", "assertNotIn", "assertIsInstance", "assertNotEqual"})
+_OF_TWO = ("assertIs", "assertIn", "assertNotIn", "assertIsInstance", "assertNotEqual")
 
 _RAISES = frozenset({"assertRaises", "assertRaisesRegex", "raises"})
 
@@ -53,6 +53,14 @@ def expected_error(node: ast.With | ast.AsyncWith) -> ast.expr | None:
     return None
 
 
+def is_check(node: ast.stmt) -> bool:
+    """Whether a statement does nothing but look: those of unittest, and of helpers called so."""
+    match node:
+        case ast.Expr(value=ast.Call() as call):
+            return called(call).startswith("assert") or called(call) in _RAISES
+    return isinstance(node, ast.Assert)
+
+
 def check(failing: ast.stmt) -> Doing:
     """What a failing statement looks at."""
     match failing:
@@ -70,15 +78,9 @@ def check(failing: ast.stmt) -> Doing:
                 rest = call.args[2:] if name == "assertRaisesRegex" else call.args[1:]
                 made = ast.Call(rest[0], rest[1:], call.keywords) if rest else None
                 return Doing([], actual=made, raises=first)
-            if name in ("assertTrue", "assertFalse", "assertIsNone"):
+            if name in _OF_ONE:
                 return Doing([], actual=_condition(name, first), holds=True)
-            if name in (
-                "assertIs",
-                "assertIn",
-                "assertNotIn",
-                "assertIsInstance",
-                "assertNotEqual",
-            ):
+            if name in _OF_TWO:
                 return Doing([], actual=_condition(name, *call.args[:2]), holds=True)
             return Doing([], actual=call)
         case ast.Expr(value=value):

@@ -6,7 +6,7 @@ import ast
 import itertools
 from collections.abc import Iterator
 
-from rolecraft.synthesis.texts.checks import check
+from rolecraft.synthesis.texts.checks import check, expected_error, is_check
 from rolecraft.synthesis.texts.parametrized import FunctionNode, called
 
 FIXTURES = frozenset({"capsys", "capfd", "caplog", "monkeypatch", "recwarn", "tmp_path", "tmpdir"})
@@ -26,7 +26,7 @@ class Slicing:
         self.shown = False
         """`actual` was put where it stands, in a loop."""
         self._living: set[str] = set()
-        """Names whose values calls may change: objects that a call has made."""
+        """Names of the test's own whose values may change: anything but plain constants."""
 
     def block(self, body: list[ast.stmt], failing: ast.stmt) -> list[ast.stmt]:
         """The statements of a block before `failing`, which may be within one of them."""
@@ -35,9 +35,7 @@ class Slicing:
         here = body[len(before)] if len(before) < len(body) else None
         if here is not None and here is not failing:
             kept += self._around(here, failing)
-        self._living |= {
-            name for each in before for name in bound_by(each) if _made_by_call(each)
-        } & self.needed
+        self._living |= _living(before)
         for each in reversed(before):
             kept[:0] = self._kept(each)
         return kept
@@ -71,29 +69,53 @@ class Slicing:
     def _kept(self, each: ast.stmt) -> list[ast.stmt]:
         bound = bound_by(each)
         if bound & self.needed:
-            if not isinstance(each, ast.AugAssign):
+            if _always_binds(each):
                 self.needed -= bound
-            self.needed |= names_in(each) - bound
-            if isinstance(each, ast.AugAssign):
-                self.needed |= bound
+                self.needed |= names_in(each) - bound
+            else:
+                self.needed |= names_in(each)
+            return [each]
+        if self._changes(each):
+            self.needed |= names_in(each)
             return [each]
         told = each.value if isinstance(each, ast.Expr | ast.Assign | ast.AnnAssign) else None
         if self._any_call and isinstance(told, ast.Call):
             self.needed |= names_in(each) - bound
             return [each]
-        if self._living & names_in(each) & self.needed:
-            for made in _expressions(each):
-                if _touches(made, self._living & self.needed):
-                    self.needed |= names_in(made)
-                    return [ast.Expr(made)]
+        for made in _expressions(each):
+            if _touches(made, self._living & self.needed):
+                self.needed |= names_in(made)
+                return [ast.Expr(made)]
         return []
+
+    def _changes(self, each: ast.stmt) -> bool:
+        """Whether a statement may change what a needed name stands for; a bare check does not."""
+        match each:
+            case ast.Delete() | ast.AugAssign():
+                return bool(names_in(each) & self.needed)
+            case ast.Assign(targets=targets, value=value):
+                into = names_in(*(one for one in targets if not _plain(one)))
+                return bool(into & self.needed) or _touches(value, self._living & self.needed)
+            case ast.AnnAssign(value=ast.expr() as value):
+                return _touches(value, self._living & self.needed)
+            case ast.Expr(value=value):
+                return not is_check(each) and _does(value, self.needed)
+            case ast.With() | ast.AsyncWith() if expected_error(each) is not None:
+                return False
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                used = names_in(*(item.context_expr for item in items)) & self._living
+                return bool(used & self.needed) or any(map(self._changes, each.body))
+        return any(self._changes(inner) for block in blocks(each) for inner in block)
 
     def module(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """What the test's file defines of the names that are needed still."""
         kept: list[ast.stmt] = []
+        imports = [each for each in body if isinstance(each, ast.Import | ast.ImportFrom)]
+        own = {name for each in body if each not in imports for name in bound_by(each)}
         for each in reversed(body):
             bound = bound_by(each)
-            if not bound & self.needed:
+            changes = bool(own & self.needed & names_in(each)) and self._changes(each)
+            if not bound & self.needed and not changes:
                 continue
             long = (each.end_lineno or each.lineno) - each.lineno >= _MOST_LINES_OF_A_HELPER
             if isinstance(each, ast.ClassDef) or (isinstance(each, FunctionNode) and long):
@@ -107,7 +129,8 @@ class Slicing:
                 )
             else:
                 self.needed |= names_in(each)
-            self.needed -= bound
+            if _always_binds(each):
+                self.needed -= bound
             kept.insert(0, each)
         imports = [each for each in kept if isinstance(each, ast.Import | ast.ImportFrom)]
         return [*imports, *(each for each in kept if each not in imports)]
@@ -146,7 +169,30 @@ def _import_name(name: ast.alias) -> str:
 
 
 def _targets(node: ast.expr) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    """The names that are bound: of `a, b`, not of `a.b` or `a[b]`, which change an object."""
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            return set().union(*map(_targets, elts))
+        case ast.Starred(value=value):
+            return _targets(value)
+    return set()
+
+
+def _plain(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name)
+
+
+def _always_binds(node: ast.stmt) -> bool:
+    """Whether what the names stood for before does not matter any more."""
+    return isinstance(node, _BINDING)
+
+
+_BINDING = (
+    *(ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+)
 
 
 def names_in(*nodes: ast.AST | None) -> set[str]:
@@ -159,20 +205,42 @@ def names_in(*nodes: ast.AST | None) -> set[str]:
     }
 
 
-def _made_by_call(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+def _living(body: list[ast.stmt]) -> set[str]:
+    """The names to which a block gives what may be changed afterwards."""
+    found: set[str] = set()
+    for each in body:
+        fixed = isinstance(each, ast.Assign) and _is_fixed(each.value)
+        if not fixed and not isinstance(each, ast.Import | ast.ImportFrom | FunctionNode):
+            found |= bound_by(each)
+    return found
+
+
+def _is_fixed(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant() | ast.JoinedStr() | ast.Lambda():
+            return True
+        case ast.UnaryOp(operand=operand):
+            return _is_fixed(operand)
+        case ast.BinOp(left=left, right=right):
+            return _is_fixed(left) and _is_fixed(right)
+        case ast.Tuple(elts=elts):
+            return all(map(_is_fixed, elts))
+    return False
+
+
+def _does(node: ast.expr, needed: set[str]) -> bool:
+    """Whether a statement of this expression alone is there for what it does to these."""
+    called_or_awaited = (ast.Call, ast.Await, ast.Yield, ast.NamedExpr)
+    doing = any(isinstance(each, called_or_awaited) for each in ast.walk(node))
+    return doing and bool(names_in(node) & needed)
 
 
 def _expressions(node: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement that may change an object."""
-    match node:
-        case ast.Expr(value=value):
-            looked = check(node)
-            yield looked.actual if looked.expected is not None and looked.actual else value
-        case ast.Assert():
-            looked = check(node)
-            if looked.actual is not None:
-                yield looked.actual
+    """The expressions of a bare check that may change an object."""
+    if isinstance(node, ast.Assert) or is_check(node):
+        looked = check(node)
+        if looked.actual is not None:
+            yield looked.actual
 
 
 def _touches(node: ast.expr, living: set[str]) -> bool:
@@ -181,10 +249,7 @@ def _touches(node: ast.expr, living: set[str]) -> bool:
         if not isinstance(call, ast.Call) or called(call) in _LOOKING:
             continue
         values = [*call.args, *(word.value for word in call.keywords)]
-        given = [each.id for each in values if isinstance(each, ast.Name)]
-        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-            given.append(call.func.value.id)
-        if living.intersection(given):
+        if living & names_in(*values, call.func):
             return True
     return False
 

@@ -61,6 +61,10 @@ class Symptom:
     """Names in the code for what is printed."""
     unknown: tuple[str, ...] = ()
     """Names in the code of which nothing tells the value."""
+    test: str = ""
+    """The id of the test that told it."""
+    masked: tuple[tuple[str, str], ...] = ()
+    """Stand-ins with the names that they are for. Never shown."""
 
     @property
     def poorness(self) -> tuple[int, int]:
@@ -85,7 +89,7 @@ def symptoms(solution: Solution, messages: dict[str, str], sources: Sources) -> 
 
 
 def told_less(symptom: Symptom) -> Iterator[Symptom]:
-    """The same with less and less of what may give the solution away."""
+    """The same with less and less of what may give the solution away, or may not be so."""
     yield symptom
     if symptom.message and symptom.kind in ("error", "value"):
         yield replace(symptom, message="")
@@ -94,6 +98,8 @@ def told_less(symptom: Symptom) -> Iterator[Symptom]:
     if any(each.about for each in symptom.stand_ins):
         bare = tuple(replace(each, about="") for each in symptom.stand_ins)
         yield replace(symptom, stand_ins=bare)
+        if symptom.got or (symptom.message and symptom.kind in ("error", "value")):
+            yield replace(symptom, stand_ins=bare, got="", message="")
 
 
 def _without_inner_names(symptom: Symptom, solution: Solution) -> Symptom:
@@ -108,11 +114,12 @@ def _of_python(
 ) -> Symptom | None:
     failure = read_failure(test, text)
     path = test.partition("::")[0]
-    done = doing(tree, test, failure.line, sources.conftests(path))
+    imports = imports_of(tree, sources.project.code)
+    done = doing(tree, test, failure.line, sources.conftests(path), imports.own_modules)
     if done is None or says_only_what_was_printed(done):
         return None
     printed = tell_printed(done)
-    masking = Masking(solution, imports_of(tree, sources.project.code))
+    masking = Masking(solution, imports)
     code = _lines(done.before, masking)
     if len(code) > _LONGEST_CODE or sum(map(len, code)) > _LONGEST_VALUE:
         return None
@@ -127,6 +134,8 @@ def _of_python(
         stand_ins=tuple(masking.stand_ins.values()),
         printed=tuple(each for each in printed if each.name in shown),
         unknown=tuple(sorted(done.unknown & shown)),
+        test=test,
+        masked=tuple((each.name.lstrip("."), real) for real, each in masking.stand_ins.items()),
     )
 
 

@@ -162,7 +162,7 @@ def _outcome(say: _Saying, symptom: Symptom) -> list[str]:
         case "output":
             return [say("output", _OUTPUT), _block(symptom.message.splitlines(), "")]
     raised = _block(_raised(symptom), "")
-    if symptom.expected and _is_exception(symptom.expected):
+    if symptom.expected and is_exception(symptom.expected):
         return [say("other error", _OTHER_ERROR), raised]
     parts = [say("error", _ERROR), raised]
     if symptom.expected:
@@ -175,7 +175,8 @@ def _raised(symptom: Symptom) -> list[str]:
     return (words or "an exception with another text").splitlines()
 
 
-def _is_exception(expected: str) -> bool:
+def is_exception(expected: str) -> bool:
+    """Whether what is expected is an exception, by its name."""
     last = expected.strip("()").rpartition(".")[2]
     return last.endswith(("Error", "Exception", "Warning", "Exit", "Iteration", "Interrupt"))
 

@@ -9,17 +9,23 @@ from collections.abc import Iterable, Sequence
 from rolecraft.synthesis.texts.checks import Doing, check, expected_error
 from rolecraft.synthesis.texts.fixtures import fixture_value
 from rolecraft.synthesis.texts.parametrized import FunctionNode, parameters
+from rolecraft.synthesis.texts.sides import Origins, names_of_project, turn
 from rolecraft.synthesis.texts.slicing import FIXTURES, Slicing, blocks, bound_by, names_in
 
 _SET_UP = frozenset({"setUp", "setUpClass", "setup_method", "setup_class", "setup"})
 
 
 def doing(
-    tree: ast.Module, test: str, line: int | None, conftests: Sequence[ast.Module] = ()
+    tree: ast.Module,
+    test: str,
+    line: int | None,
+    conftests: Sequence[ast.Module] = (),
+    modules: frozenset[str] | None = None,
 ) -> Doing | None:
     """What the test with this id of pytest does up to this line of its file.
 
-    `conftests` have its fixtures too, the nearest first. None where it is not found.
+    `conftests` have its fixtures too, the nearest first. `modules` are the project's, by name.
+    None where it is not found.
     """
     names = test.partition("[")[0].split("::")[1:]
     node: ast.AST | None = tree
@@ -37,6 +43,7 @@ def doing(
     if failing is None:
         return None
     found = check(failing)
+    turn(found, Origins(names_of_project(tree, modules), node.body, members, tree.body))
     slicing = Slicing(names_in(found.actual, found.expected, *found.before), found.actual)
     first = slicing.block(node.body, failing)
     found.shown = slicing.shown
