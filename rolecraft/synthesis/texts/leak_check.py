@@ -3,7 +3,8 @@
 Names are taken by how they are written. One that no prose has (`get_tokens`, `LexerError`) is a
 leak wherever it stands. One that is also a word (`split`, `Token`) is a leak only where it is
 written as code: called, behind a dot, in backticks, within a block of code. So "splitting fails"
-may be said of a bug in `split`, and `split(sql)` may not.
+may be said of a bug in `split`, and `split(sql)` may not. Nor may `getattr(pkg, "split")`, "split"
+or **split**: a name that is set off stands for the code.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import PurePosixPath
 from rolecraft.synthesis.texts.bug_words import bug_words
 from rolecraft.synthesis.texts.leaks import Leak, LeakKind
 from rolecraft.synthesis.texts.overlap import overlap
+from rolecraft.synthesis.texts.remedies import remedies
 from rolecraft.synthesis.texts.solution import Solution, module_names
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|(?<!`)`[^`\n]+`", re.DOTALL)
@@ -46,6 +48,7 @@ def _all(text: str, code: str, solution: Solution) -> Iterator[Leak]:
         if len(name) >= _SHORTEST_RARE:
             yield from _rare(name, text, code)
     yield from (Leak("patch", said) for said in overlap(text, solution))
+    yield from (Leak("patch", said) for said in remedies(text, solution))
     yield from (Leak("bug-type", said) for said in bug_words(text, solution.modifiers))
     yield from _tests(text, solution.tests)
     yield from (Leak("traceback", said.group()) for said in _TRACED.finditer(text))
@@ -57,7 +60,11 @@ def _named(kind: LeakKind, name: str, text: str, code: str) -> Iterator[Leak]:
     if distinctive(name):
         place = exact.search(text) or _as_words(name).search(text)
     else:
-        place = exact.search(_without_strings(code)) or _as_code(bare).search(text)
+        place = (
+            exact.search(_without_strings(code, but=bare))
+            or _as_code(bare).search(text)
+            or _set_off(bare).search(_CODE.sub(" ", text))
+        )
         if place is None and bare[0].isupper():  # a class that is named like a word
             place = re.search(rf"(?<=[a-z,] ){re.escape(bare)}(?!\w)", text)
     if place is not None:
@@ -82,6 +89,16 @@ def _as_code(name: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?<![\w'\"]){name}\(|(?<=[\w)\]]\.){name}(?!\w)"
         rf"|(?<!\w){name} (?:{_KINDS})(?!\w)|(?:{_KINDS})(?:es|s)? (?:named |called )?{name}(?!\w)"
+        rf"|(?<!\w)(?:{_KINDS})\b[^.\n]{{0,80}}: {name}(?=[.,;\s]|\Z)"
+    )
+
+
+def _set_off(name: str) -> re.Pattern[str]:
+    """A word that is emphasised or in quotes, and nothing beside it."""
+    name = rf"_*{re.escape(name)}_*"
+    return re.compile(
+        rf"\*{name}\*|(?<!\w)_{name}_(?!\w)|<(\w+)>{name}</\1>"
+        rf"|\"{name}\"|“{name}”|\u2018{name}\u2019|«{name}»|(?<!\w)'{name}'(?!\w)"
     )
 
 
@@ -142,11 +159,13 @@ def _rare(name: str, text: str, code: str) -> Iterator[Leak]:
 
 
 def _tests(text: str, tests: Iterable[str]) -> Iterator[Leak]:
-    """The name of a test's function or class, or its file."""
+    """The name of a test's function or class, its file or its module."""
     words: dict[str, None] = {}
     for test in tests:
         path, *names = test.partition("[")[0].split("::")
         words.update({path: None, PurePosixPath(path).name: None})
+        if path.endswith(".py"):
+            words.update(dict.fromkeys(module_names(path)))
         words.update(dict.fromkeys(names))
     for word in words:
         telling = distinctive(word) or "/" in word or "." in word
@@ -160,5 +179,11 @@ def coded(text: str) -> Iterator[str]:
         yield re.sub(r"\A```\w*|```\Z|\A`|`\Z", "", found.group())
 
 
-def _without_strings(code: str) -> str:
-    return _STRINGS.sub("''", code)
+def _without_strings(code: str, *, but: str = "") -> str:
+    """Code with its strings empty, `but` those that are this name: `getattr(pkg, "split")`."""
+
+    def emptied(found: re.Match[str]) -> str:
+        said = found[1][1:-1]
+        return said if but and said.rpartition(".")[2].strip("_") == but.strip("_") else "''"
+
+    return _STRINGS.sub(emptied, code)

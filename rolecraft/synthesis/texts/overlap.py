@@ -18,11 +18,12 @@ FEWEST_GRAMS = 3
 LINE = 10
 """Characters, without spaces, from which a whole changed line is not to be quoted."""
 
-_TOKEN = re.compile(
-    r"(?<!\w)[rbufRBUF]{0,2}(?:\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
-    r"|[^\W\d]\w*|\d[\w.]*|[^\w\s]",
-    re.DOTALL,
+STRING = (
+    r"(?<!\w)[rbufRBUF]{0,2}"
+    r"(?:\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
 )
+"""The pattern of a string in Python, for `re.DOTALL`."""
+_TOKEN = re.compile(rf"{STRING}|[^\W\d]\w*|\d[\w.]*|[^\w\s]", re.DOTALL)
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
@@ -36,7 +37,7 @@ def overlap(text: str, solution: Solution) -> Iterator[str]:
     joined = "\0".join(said)
     grams = {tuple(said[at : at + GRAM]) for at in range(len(said) - GRAM + 1)}
     for lines in (solution.removed, solution.added):
-        changed = _tokens("\n".join(_without_comments(lines)))
+        changed = _tokens("\n".join(without_comments(lines, solution)))
         if run := _longest(changed, joined):
             yield run
             return
@@ -80,5 +81,8 @@ def _telling(tokens: Iterable[str], fewest: int) -> bool:
     return len(names) >= fewest
 
 
-def _without_comments(lines: Iterable[str]) -> list[str]:
-    return [re.sub(r"(?:^|\s)(?:#|//).*$", "", line) for line in lines]
+def without_comments(lines: Iterable[str], solution: Solution) -> list[str]:
+    """The same lines up to `#` or `//`, which divides where all that was changed is Python."""
+    python = all(path.endswith((".py", ".pyx")) for path in solution.files)
+    comment = re.compile(r"(?:^|\s)#.*$" if python else r"(?:^|\s)(?:#|//).*$")
+    return [comment.sub("", line) for line in lines]

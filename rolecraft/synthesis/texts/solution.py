@@ -19,7 +19,7 @@ from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.texts.slicing import bound_by
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
-NAMES_OF_ALL = frozenset({"self", "cls", "args", "kwargs", "__init__", "__call__", "main"})
+NAMES_OF_ALL = frozenset({"self", "cls", "args", "kwargs", "__init__", "__call__"})
 """Names that single nothing out."""
 
 _EXCEPTIONS = frozenset(

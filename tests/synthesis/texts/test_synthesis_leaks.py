@@ -41,6 +41,29 @@ WORDS = Solution(
 )
 """Functions and a class that are named like words."""
 
+
+def _changed(old: str, new: str, entity: str = "check") -> Solution:
+    """One line of a function that is named like a word."""
+    return Solution(
+        changed=(Changed("pkg/names.py", (entity,)),),
+        removed=(old,),
+        added=(new,),
+        rare=frozenset(),
+        modifiers=("x",),
+        tests=("tests/test_names.py::test_check", "area"),
+        package="pkg",
+    )
+
+
+BOUNDARY = _changed("    if len(text) > most:", "    if len(text) >= most:")
+LENGTH = _changed("    return text[:length]", "    return text[: length - 1]")
+DIVISION = _changed("    half = size // parts", "    half = size / parts")
+BOTH = _changed("    if found and wanted:", "    if found or wanted:")
+NEGATED = _changed("    if not found:", "    if found:")
+VARIABLE = _changed("    return text[start:]", "    return text[end:]")
+CONSTANT = _changed("    sort(found, reverse=True)", "    sort(found, reverse=False)")
+MAIN = _changed("    return 1", "    return 0", "main")
+
 PLANTED = [
     (LEXER, "entity", "The method get_tokens drops the last word."),
     (LEXER, "entity", "Calling `get_tokens` drops the last word."),
@@ -91,6 +114,51 @@ PLANTED = [
     (WORDS, "name", "`leftovers` is empty."),
     (WORDS, "bug-type", "It is a dropped guard."),
     (WORDS, "patch", "It should be `return [part for part in found if part]`."),
+    # what was exchanged for what
+    (BOUNDARY, "patch", "Fix: change `>=` to `>`."),
+    (BOUNDARY, "patch", "Fix: change >= to >."),
+    (BOUNDARY, "patch", "It should be `> most` and not `>= most`."),
+    (BOUNDARY, "patch", "It should be > most."),
+    (BOUNDARY, "patch", "Somebody wrote >= where > is right."),
+    (BOUNDARY, "patch", "I suspect `>=`."),
+    (BOUNDARY, "patch", 'I suspect ">=".'),
+    (BOUNDARY, "patch", "The comparison `len(text) >= most` is wrong."),
+    (BOUNDARY, "patch", "I think that it uses greater-or-equal."),
+    (BOUNDARY, "patch", "```diff\n- > most\n```\nIt is `most > x`."),
+    (LENGTH, "patch", "Perhaps it takes `length - 1`."),
+    (LENGTH, "patch", "It should be length and not length - 1."),
+    (LENGTH, "patch", "Somewhere there is a `- 1` too much."),
+    (DIVISION, "patch", "It is `/` and not `//`, I guess."),
+    (DIVISION, "patch", "`//` was there before."),
+    (DIVISION, "patch", "It uses / instead of //."),
+    (BOTH, "patch", "It should be `and`."),
+    (BOTH, "patch", "Replace or with and."),
+    (BOTH, "patch", "There is an or instead of an and."),
+    (NEGATED, "patch", "A `not` is gone."),
+    (NEGATED, "patch", "It was `not found` before."),
+    (VARIABLE, "patch", "It takes `end` instead of `start`."),
+    (VARIABLE, "patch", "The start should be the end."),
+    (VARIABLE, "patch", "Change end to start."),
+    (CONSTANT, "patch", "Changing False to True helps."),
+    # a word that stands for the code
+    (BOUNDARY, "entity", "Use `getattr(pkg, 'check')(b'x')`."),
+    (BOUNDARY, "entity", "```python\ngetattr(pkg, 'check')(b'x')\n```"),
+    (BOUNDARY, "entity", "```python\nmock.patch('pkg.check')\n```"),
+    (BOUNDARY, "entity", "```\nAttributeError: 'check' object has no attribute 'x'\n```"),
+    (BOUNDARY, "entity", "Look at **check**."),
+    (BOUNDARY, "entity", "Look at *check* in *names*."),
+    (BOUNDARY, "entity", "Look at _check_."),
+    (BOUNDARY, "entity", "Look at <code>check</code>."),
+    (BOUNDARY, "entity", 'Look at "check".'),
+    (BOUNDARY, "entity", "Look at “check”."),
+    (BOUNDARY, "entity", "Look at 'check'."),
+    (BOUNDARY, "entity", "The bug is in the function that looks at names: check."),
+    (MAIN, "entity", "The function main returns 0."),
+    (MAIN, "entity", "`main()` returns 0."),
+    (MAIN, "entity", "```python\nmain([])\n```"),
+    (BOUNDARY, "test", "tests.test_names fails."),
+    (BOUNDARY, "test", "test_names fails."),
+    (BOUNDARY, "test", "```\nfrom tests.test_names import x\n```"),
 ]
 
 
@@ -115,6 +183,26 @@ CLEAN = [
     (WORDS, "The wrong result comes back, and an argument is missing in the message."),
     (WORDS, "`tmp` is what I called it."),
     (WORDS, "The query's operators are kept, and it isn't what it's said to be."),
+    (WORDS, "```python\ntinysql.parse('a', kind='splitting')\n```"),
+    (BOUNDARY, "The check of a name fails, and each check should be quick."),
+    (BOUNDARY, "The result should be 3, since 3 > 2."),
+    (BOUNDARY, "```python\nfunc('abc')\nassert length >= 3 and length > 2\n```"),
+    (BOUNDARY, "With the values put in, it reads `4 >= 5`."),
+    (BOUNDARY, "> most people say so\n\nIt should be longer. -> This is what I get."),
+    (BOUNDARY, "The result should be greater than or equal to 3."),
+    (LENGTH, "I get `-1`, and it should be 1 - a value that is not negative."),
+    (LENGTH, "- 1 comes first\n- the length should be 3"),
+    (DIVISION, "See https://example.org//x, and/or use 3 / 4 instead."),
+    (BOTH, "This and that should be found, or one of them."),
+    (BOTH, "This is not found, and it should be found or wanted."),
+    (NEGATED, "It is not found, and should be."),
+    (NEGATED, 'The message should be "not found".'),
+    (VARIABLE, "From the start to the end of the text it should be the same."),
+    (VARIABLE, "The end is missing instead."),
+    (CONSTANT, "I get `False` instead of `True`."),
+    (CONSTANT, "The result is False where it should be True."),
+    (MAIN, "The main problem: in main I get 0 instead of 1. Mainly that."),
+    (MAIN, "In my tests the area is wrong."),
 ]
 
 
