@@ -117,6 +117,12 @@ BUGS: dict[str, Bug] = {
     "boundary": ("phrases/words.py", "len(text) <= most", "len(text) < most", "shorten"),
     "no error": ("phrases/words.py", "most < len(mark)", "most < 0", "shorten"),
     "method": ("phrases/words.py", "max(self.words", "min(self.words", "Tally.most_common"),
+    "error with a name": (
+        "phrases/words.py",
+        "max(self.words",
+        "max(self.word",
+        "Tally.most_common",
+    ),
     "undocumented": (
         "phrases/words.py",
         "len(self.words)",
