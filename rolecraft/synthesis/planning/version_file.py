@@ -46,6 +46,11 @@ def with_version_file(metadata: Metadata, source: Path, clean: Path) -> Metadata
     return replace(metadata, version=version)
 
 
+def version_files(folder: Path) -> list[str]:
+    """The paths of those that the settings name."""
+    return [path for path, _ in _wanted(folder)]
+
+
 def _wanted(folder: Path) -> Iterator[tuple[str, str]]:
     """Paths with their templates; an empty one is the tool's own."""
     tool = read_toml(folder / "pyproject.toml").get("tool", {})

@@ -1,0 +1,221 @@
+"""What git ignores in a checkout stays out of the tasks: it held passwords, and was pushed."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rolecraft.errors import UsageError
+from rolecraft.synthesis.planning.source import copy_source
+
+Project = Callable[[dict[str, str]], Path]
+
+SECRET = "hunter2-which-nobody-may-read"
+FILES = {
+    ".gitignore": ".env\n*.sqlite\nsecrets/\n/data/\n*.so\n_version.py\n",
+    "shapes/__init__.py": "def area(side):\n    return side * side\n",
+    "tests/test_area.py": (
+        "from shapes import area\n\n\ndef test_area():\n    assert area(2) == 4\n"
+    ),
+    ".env": SECRET,
+    "users.sqlite": SECRET,
+    "secrets/id_rsa": SECRET,
+    "data/big/points.csv": SECRET,
+}
+KEPT = {".gitignore", "shapes/__init__.py", "tests/test_area.py"}
+
+
+def git(folder: Path, *words: str) -> bytes:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    allowed = ("-c", "protocol.file.allow=always")
+    command = ["git", "-C", str(folder), *who, *allowed, *words]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+@pytest.fixture(autouse=True)
+def _git(needs_program: Callable[..., Path]) -> None:
+    needs_program("git", package="git")
+
+
+@pytest.fixture
+def checkout(project: Project) -> Path:
+    """With what git ignores, and what it was not told of yet."""
+    folder = project(FILES)
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "one")
+    return folder
+
+
+def copied(source: Path, target: Path, also: tuple[str, ...] = ()) -> tuple[set[str], set[str]]:
+    """The files of a copy, and what was left out."""
+    left_out = copy_source(source, target, also=also)
+    files = (each for each in target.rglob("*") if each.is_file() or each.is_symlink())
+    return {str(each.relative_to(target)) for each in files}, set(left_out)
+
+
+def test_what_git_ignores_is_left_out_and_named(checkout: Path, tmp_path: Path) -> None:
+    files, left_out = copied(checkout, tmp_path / "copy")
+    assert files == KEPT
+    assert left_out == {".env", "users.sqlite", "secrets/", "data/"}
+
+
+def test_a_file_that_git_does_not_know_yet_is_taken_and_a_deleted_one_is_not(
+    checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / "shapes" / "new é.py").write_text("")
+    (checkout / "tests" / "test_area.py").unlink()
+    (checkout / "link").symlink_to("shapes")
+    files, _ = copied(checkout, tmp_path / "copy")
+    assert files == KEPT - {"tests/test_area.py"} | {"shapes/new é.py", "link"}
+    assert (tmp_path / "copy" / "link").is_symlink()
+
+
+def test_a_file_that_was_committed_is_taken_though_a_pattern_fits_it(
+    checkout: Path, tmp_path: Path
+) -> None:
+    git(checkout, "add", "-f", "users.sqlite")
+    assert copied(checkout, tmp_path / "copy")[0] == KEPT | {"users.sqlite"}
+
+
+def test_a_submodule_and_a_clone_within_have_their_own_say(checkout: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for name, text in {".gitignore": "*.key\n", "lib.py": "", "a.key": SECRET}.items():
+        other.mkdir(exist_ok=True)
+        (other / name).write_text(text)
+    git(other, "init", "-q")
+    git(other, "add", "-A")
+    git(other, "commit", "-qm", "one")
+    git(checkout, "submodule", "--quiet", "add", str(other), "vendored")
+    (checkout / "vendored" / "b.key").write_text(SECRET)
+    git(checkout, "clone", "-q", str(other), "beside")
+    (checkout / "beside" / "c.key").write_text(SECRET)
+    files, left_out = copied(checkout, tmp_path / "copy")
+    inside = {
+        f"{name}/{each}" for name in ("vendored", "beside") for each in (".gitignore", "lib.py")
+    }
+    assert files == KEPT | inside | {".gitmodules"}
+    assert {"vendored/b.key", "beside/c.key"} <= left_out
+
+
+def test_a_submodule_that_was_not_fetched_is_an_empty_folder(
+    checkout: Path, tmp_path: Path
+) -> None:
+    git(checkout, "submodule", "--quiet", "add", str(checkout), "again")
+    git(checkout, "submodule", "--quiet", "deinit", "-f", "again")
+    assert copied(checkout, tmp_path / "copy")[0] == KEPT | {".gitmodules"}
+
+
+def test_a_folder_of_a_checkout_is_one_too(checkout: Path, tmp_path: Path) -> None:
+    (checkout / "shapes" / "users.sqlite").write_text(SECRET)
+    files, left_out = copied(checkout / "shapes", tmp_path / "copy")
+    assert (files, left_out) == ({"__init__.py"}, {"users.sqlite"})
+
+
+def test_a_plain_folder_is_taken_whole_also_where_a_checkout_around_ignores_it(
+    checkout: Path, project: Project, tmp_path: Path
+) -> None:
+    assert copied(checkout / "secrets", tmp_path / "a") == ({"id_rsa"}, set())
+    plain = tmp_path / "plain"
+    (checkout / ".git").rename(tmp_path / "git")
+    checkout.rename(plain)
+    assert copied(plain, tmp_path / "b") == (set(FILES), set())
+
+
+def test_given_tests_leave_out_what_git_ignores(checkout: Path, tmp_path: Path) -> None:
+    (checkout / "tests" / ".env").write_text(SECRET)
+    source = tmp_path / "plain"
+    source.mkdir()
+    (source / "shapes.py").write_text("")
+    left_out = copy_source(source, tmp_path / "copy", tests=checkout / "tests")
+    assert left_out == ("tests/.env",)
+    assert not (tmp_path / "copy" / "tests" / ".env").exists()
+
+
+def test_what_the_hook_of_another_repository_has_set_does_not_matter(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "-q", "other")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "other" / ".git" / "index"))
+    assert copied(checkout, tmp_path / "copy")[0] == KEPT
+
+
+def test_nothing_that_a_repository_names_is_run(checkout: Path, tmp_path: Path) -> None:
+    """It may be another user's, and be looked at by root."""
+    program = tmp_path / "monitor"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\n")
+    program.chmod(0o755)
+    git(checkout, "config", "core.fsmonitor", str(program))
+    git(checkout, "status")
+    assert (tmp_path / "was-run").exists(), "git itself runs it"
+    (tmp_path / "was-run").unlink()
+    assert copied(checkout, tmp_path / "copy")[0] == KEPT
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_without_git_a_checkout_is_refused_and_a_plain_folder_is_not(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "shapes.py").write_text("")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match=r"there is no `git` on the PATH.*install it, or give"):
+        copy_source(checkout, tmp_path / "copy")
+    assert copied(tmp_path / "plain", tmp_path / "copy")[0] == {"shapes.py"}
+
+
+def test_a_checkout_that_git_cannot_read_is_refused(project: Project, tmp_path: Path) -> None:
+    """A worktree whose repository is elsewhere, as in a container that has only the folder."""
+    folder = project(FILES)
+    (folder / ".git").write_text("gitdir: /nowhere/.git/worktrees/shapes\n")
+    with pytest.raises(UsageError, match=r"git cannot say what it ignores there .*nowhere"):
+        copy_source(folder, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("also", "more"),
+    [
+        (("users.sqlite",), {"users.sqlite"}),
+        (("./data",), {"data/big/points.csv"}),
+        (("*.sqlite", "data/big"), {"users.sqlite", "data/big/points.csv"}),
+    ],
+)
+def test_what_tests_need_of_it_is_taken_by_name(
+    checkout: Path, tmp_path: Path, also: tuple[str, ...], more: set[str]
+) -> None:
+    files, left_out = copied(checkout, tmp_path / "copy", also=also)
+    assert files == KEPT | more
+    assert ("users.sqlite" in left_out) == ("users.sqlite" not in more)
+    assert ("data/" in left_out) == ("./data" not in also), "the rest of a folder is left out"
+    assert ".env" in left_out
+
+
+def test_a_name_that_is_none_is_refused(checkout: Path, tmp_path: Path) -> None:
+    for also, why in {
+        "points.csv": "there is no such file",
+        "../git": "no path within",
+        "/etc/passwd": "no path within",
+    }.items():
+        with pytest.raises(UsageError, match=f"--also {also}.*{why}"):
+            copy_source(checkout, tmp_path / "copy", also=(also,))
+    archive = tmp_path / "shapes-1.0.tar.gz"
+    with tarfile.open(archive, "w:gz") as made:
+        made.add(checkout / "shapes", "shapes-1.0/shapes")
+    with pytest.raises(UsageError, match=r"--also a.* is for a folder"):
+        copy_source(archive, tmp_path / "copy", also=("a",))
+
+
+def test_what_the_build_has_made_beside_the_code_is_taken(checkout: Path, tmp_path: Path) -> None:
+    """Git ignores it, and the package does not work without: one is compiled in its folder."""
+    (checkout / "pyproject.toml").write_text(
+        '[tool.setuptools_scm]\nversion_file = "shapes/_version.py"\n'
+    )
+    for name in ("shapes/_speed.so", "shapes/_version.py", "data/lib.so", "tests/_version.py"):
+        (checkout / name).write_text("")
+    files, _ = copied(checkout, tmp_path / "copy")
+    assert files == KEPT | {"pyproject.toml", "shapes/_speed.so", "shapes/_version.py"}
