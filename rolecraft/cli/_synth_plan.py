@@ -72,6 +72,14 @@ def plan(
         float,
         typer.Option("--suite-seconds", min=1, metavar="S", help="Seconds that all of them have."),
     ] = 900.0,
+    new: Annotated[
+        bool,
+        typer.Option(
+            "--new",
+            help="Make it anew, of PATH as it is now. All that was made from the plan that is "
+            "there is deleted: bugs, verdicts, texts, tasks, attempts.",
+        ),
+    ] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -96,7 +104,7 @@ def plan(
             suite_seconds=suite_seconds,
         )
         made = asyncio.run(
-            make_plan(source, SynthesisFolder(out), settings=settings, tell=output.note)
+            make_plan(source, SynthesisFolder(out), settings=settings, new=new, tell=output.note)
         )
         _say(Summary.of(made), out, output)
 

@@ -8,7 +8,9 @@ OUT/
   written.jsonl      a line for each bug that a model or a patch was asked for, appended
   verdicts.jsonl     a line for each candidate that was validated, appended
   texts.jsonl        a line for each issue text, appended
+  validation.json    the settings that the verdicts were come by with
   pass_rates.jsonl   a line for each attempt of a solver, appended
+  attempts/          what solvers did that were played here
   tasks/             what `gather` makes of it: rows, patches, the git history, a scenario
 """
 
@@ -49,12 +51,20 @@ class SynthesisFolder:
         return self.path / "verdicts.jsonl"
 
     @property
+    def validation(self) -> Path:
+        return self.path / "validation.json"
+
+    @property
     def texts(self) -> Path:
         return self.path / "texts.jsonl"
 
     @property
     def pass_rates(self) -> Path:
         return self.path / "pass_rates.jsonl"
+
+    @property
+    def attempts(self) -> Path:
+        return self.path / "attempts"
 
     @property
     def tasks(self) -> Path:

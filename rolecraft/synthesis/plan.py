@@ -49,11 +49,11 @@ class Plan:
                 f"`rolecraft synth plan PATH --out {folder.path}`."
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"`{folder.plan}` is no plan: {error!r}. Make it anew.") from error
+            raise UsageError(f"`{folder.plan}` is no plan: {error!r}. {_anew(folder)}") from error
         if version != VERSION:
             raise UsageError(
-                f"`{folder.plan}` has version {version!r}, this Rolecraft reads {VERSION}: make "
-                f"it anew."
+                f"`{folder.plan}` has version {version!r}, this Rolecraft reads {VERSION}. "
+                f"{_anew(folder)}"
             )
         root = folder.path.resolve()
         given = {key: _tuples(value) for key, value in said["project"].items()}
@@ -65,6 +65,13 @@ class Plan:
     def reader(self) -> Callable[[str], str]:
         """Reads a clean file by its path; each is read once. See `candidates.Read`."""
         return cache(self.project.read)
+
+
+def _anew(folder: SynthesisFolder) -> str:
+    return (
+        f"Make it anew, which deletes what was made from it: `rolecraft synth plan PATH --out "
+        f"{folder.path} --new`."
+    )
 
 
 def _tuples(value: Any) -> Any:

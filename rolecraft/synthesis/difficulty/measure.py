@@ -162,7 +162,7 @@ def _wanted(source: SoftwareTasks, tasks: Sequence[str] | None) -> list[str]:
 
 def _journal(folder: SynthesisFolder, solver: str, task: str, number: int) -> Path:
     """Where an attempt is recorded; its folder is made."""
-    path = folder.path / "attempts" / _name(solver) / _name(task) / f"r{number}.jsonl"
+    path = folder.attempts / _name(solver) / _name(task) / f"r{number}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 

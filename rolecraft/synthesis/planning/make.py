@@ -2,8 +2,8 @@
 
     plan = await make_plan(Path("sqlparse-0.5.3.tar.gz"), SynthesisFolder(Path("out")))
 
-Nothing is taken up from a plan that was killed but the venv, which is whole or made again; a plan
-that is there is not made again.
+Nothing is taken up from a plan that was killed but the venv, which is whole or made again. A plan
+that is there is not made again unless it is to be `new`, and what was made from it goes then.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.locked import locked
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.planning import cmake
+from rolecraft.synthesis.planning.anew import (
+    WHAT_GOES,
+    clear,
+    command,
+    digest_of,
+)
 from rolecraft.synthesis.planning.clean import measure
 from rolecraft.synthesis.planning.compiled import check_pure
 from rolecraft.synthesis.planning.discovery import Found, discover
@@ -48,27 +54,30 @@ async def make_plan(
     folder: SynthesisFolder,
     *,
     settings: PlanSettings | None = None,
+    new: bool = False,
     tell: Tell = lambda text: None,
     provider: SandboxProvider | None = None,
 ) -> Plan:
     """Make a plan and save it in `folder`; where it is there already, read it.
 
-    `tell` gets a line for each phase. Raises `UsageError` for a project that cannot be worked with,
-    and says why, and leaves no folder that there was not; `RolecraftError` if the disk refuses;
-    `SandboxError` without a sandbox.
+    `new` makes it in any case, and deletes what was made from the one that is there. `tell` gets a
+    line for each phase. Raises `UsageError` for a project that cannot be worked with, and says why,
+    and leaves no folder that there was not; also for a source that is another one than when the
+    plan was made; `RolecraftError` if the disk refuses; `SandboxError` without a sandbox.
     """
     settings = settings or PlanSettings()
     asked = _said(source, settings)
-    if folder.plan.exists():
-        return _known(folder, asked, tell)
-    if folder.candidates.exists():
+    if folder.candidates.exists() and not folder.plan.exists() and not new:
         raise UsageError(
             f"`{folder.path}` has bugs of a plan that is gone, and they fit no other: choose "
-            f"another --out, or delete all of the folder."
+            f"another --out, or delete them: `{command(asked, folder)}`."
         )
     with writing(folder.path), _alone(folder.path):
-        if folder.plan.exists():  # of a process that has just made it
-            return _known(folder, asked, tell)
+        if new:  # what is no project is refused before anything is lost
+            await asyncio.to_thread(_digest_now, source, folder, settings)
+            clear(folder)
+        elif folder.plan.exists():
+            return await asyncio.to_thread(_known, source, folder, settings, asked, tell)
         return await _made(source, folder, settings, asked, tell, provider)
 
 
@@ -82,7 +91,8 @@ async def _made(
 ) -> Plan:
     started = time.monotonic()
     tell(f"The source: `{source}` ...")
-    await asyncio.to_thread(copy_source, source, folder.source, tests=settings.tests)
+    await asyncio.to_thread(_copy, source, folder.source, settings)
+    digest = await asyncio.to_thread(digest_of, folder.source)
     project, found, environment = await asyncio.to_thread(_prepared, source, folder, settings, tell)
     runs_in = provider or default_provider()
     bases = Bases()
@@ -96,6 +106,7 @@ async def _made(
         bases.close()
     about = {
         "asked": asked,
+        "source": digest,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - started, 1),
         "entities": found.entities,
@@ -124,18 +135,54 @@ def _alone(folder: Path) -> Iterator[None]:
             raise
 
 
-def _known(folder: SynthesisFolder, asked: dict[str, Any], tell: Tell) -> Plan:
+def _known(
+    source: Path,
+    folder: SynthesisFolder,
+    settings: PlanSettings,
+    asked: dict[str, Any],
+    tell: Tell,
+) -> Plan:
     plan = Plan.load(folder)
-    was = plan.about.get("asked", {})
+    # A plan may be older than an option is.
+    was = {**_said(source, PlanSettings()), **plan.about.get("asked", {})}
     if differing := sorted(name for name in asked if asked[name] != was.get(name)):
         name = differing[0]
         raise UsageError(
             f"The plan in `{folder.path}` was made with other settings (`{name}` was "
-            f"{was.get(name)!r}, now it is {asked[name]!r}): choose another --out, or delete all "
-            f"of the folder."
+            f"{was.get(name)!r}, now it is {asked[name]!r}): choose another --out, or make it "
+            f"anew, {WHAT_GOES}: `{command(asked, folder)}`."
+        )
+    if _has_changed(source, folder, settings, plan):
+        raise UsageError(
+            f"`{source}` has changed since the plan in `{folder.path}` was made: choose another "
+            f"--out, or make it anew, {WHAT_GOES}: `{command(asked, folder)}`."
         )
     tell(f"The plan is there already: `{folder.plan}`.")
     return plan
+
+
+def _has_changed(source: Path, folder: SynthesisFolder, settings: PlanSettings, plan: Plan) -> bool:
+    """Whether the files that the plan was made of are others now. What is gone is as it was."""
+    made_of = str(plan.about.get("source", ""))
+    there = [source, *([settings.tests] if settings.tests else [])]
+    if not made_of or not all(each.exists() for each in there):
+        return False
+    return _digest_now(source, folder, settings) != made_of
+
+
+def _copy(source: Path, target: Path, settings: PlanSettings) -> None:
+    """What a plan is made of. Raises what `copy_source` does."""
+    copy_source(source, target, tests=settings.tests)
+
+
+def _digest_now(source: Path, folder: SynthesisFolder, settings: PlanSettings) -> str:
+    """The digest of what would be copied. Raises what `_copy` does."""
+    place = folder.path / ".source-now"
+    try:
+        _copy(source, place, settings)
+        return digest_of(place)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _said(source: Path, settings: PlanSettings) -> dict[str, Any]:
@@ -143,7 +190,7 @@ def _said(source: Path, settings: PlanSettings) -> dict[str, Any]:
     said = {"source": str(source.resolve()), **asdict(settings)}
     for name in ("tests", "environment"):
         said[name] = None if said[name] is None else str(said[name].resolve())
-    return {**said, "test_command": list(settings.test_command)}
+    return {name: list(each) if isinstance(each, tuple) else each for name, each in said.items()}
 
 
 def _prepared(

@@ -26,7 +26,9 @@ from rolecraft.errors import SandboxError, UsageError
 from rolecraft.sandboxes import LiveSandbox, SandboxProvider, SandboxSpec, listening
 from rolecraft.sandboxes.base import Execution
 from rolecraft.sandboxes.test_reports import NO_TESTS, pytest_command, read_pytest_report_log
+from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.plan import Plan
+from rolecraft.synthesis.planning.anew import WHAT_GOES, command
 from rolecraft.synthesis.validation.places import Place
 from rolecraft.synthesis.validation.ran import End, Ran, WorkerLost
 from rolecraft.synthesis.validation.settings import Settings
@@ -143,8 +145,12 @@ class WarmPytest:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 and not ran.why else ""
             raise UsageError(
                 f"The clean tests of {self.plan.project.name!r} do not do what the plan says: "
-                f"{what}{more}. Make the plan anew: `rolecraft synth plan`."
+                f"{what}{more}. Make the plan anew, {WHAT_GOES}: `{self._anew()}`."
             )
+
+    def _anew(self) -> str:
+        folder = SynthesisFolder(Path(self.plan.project.source).parent)
+        return command(self.plan.about.get("asked", {}), folder)
 
 
 class _Server:

@@ -46,7 +46,7 @@ async def validate_folder(
             f"`rolecraft synth plant {folder.path}`."
         )
     with Ledger(folder.verdicts, Verdict, key=lambda each: each.candidate, new=new) as verdicts:
-        _hold(folder.path / "validation.json", settings, begun=bool(len(verdicts)))
+        _hold(folder.validation, settings, begun=bool(len(verdicts)))
         on_begin(count, sum(each.id in verdicts for each in candidates_of(folder)))
         running = validate(
             plan,
