@@ -28,21 +28,34 @@ _WORDS = {
     "no_candidate": "have a verdict and no candidate",
 }
 
+_MOVED = {
+    "train": "held out for test before, for training now. What learns from `train` learns them.",
+    "test": "for training before, for test now. What was trained before may know them.",
+}
+_SHOWN = 5
+"""So many names are shown."""
+
 
 def gather(
     folder: Folder,
     split_by: Annotated[
-        Unit,
+        Unit | None,
         typer.Option(
             "--split-by",
             help="What is in one split as a whole, for training or for tests. By function, both "
-            "share files; by task, they share code.",
+            "share files; by task, they share code. Unless given as the last time; first `file`.",
         ),
-    ] = "file",
+    ] = None,
     held_out: Annotated[
-        float,
-        typer.Option("--held-out", min=0, max=1, metavar="SHARE", help="Share of code for tests."),
-    ] = 0.2,
+        float | None,
+        typer.Option(
+            "--held-out",
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Share of code for tests. Unless given as the last time; first 0.2.",
+        ),
+    ] = None,
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Take tasks without an issue text as well.")
     ] = False,
@@ -66,9 +79,11 @@ def gather(
 
 
 def _say(found: Gathered, output: Output) -> None:
+    from rolecraft.synthesis.gathering.before import Settings
     from rolecraft.trajectories.in_words import count
 
-    output.result(found.record() | {"folder": str(found.folder)})
+    of_call = {"moved": found.moved, "kept": found.kept, "folder": str(found.folder)}
+    output.result(found.record() | of_call)
     tasks = count(found.tasks, "task")
     splits = ", ".join(f"{number:,} for {split}" for split, number in sorted(found.splits.items()))
     output.say(f"{tasks} in `{found.folder}`: {splits}.", style="bold")
@@ -76,6 +91,14 @@ def _say(found: Gathered, output: Output) -> None:
         output.say(f"  {len(names):,} left out: they {_WORDS[reason]}.")
     if found.alike:
         output.say(f"  {found.alike:,} have an issue text that says what another one's says.")
+    if found.settings != Settings():
+        output.say(f"  Parted with {found.settings}.")
+    if found.kept:
+        output.say(f"  Kept, since they are yours: {_names(found.kept)}.")
+    if "scenario.py" in found.kept:
+        output.say("  `scenario.py` was changed: delete it to have a new one.")
+    for split, names in sorted(found.moved.items()):
+        output.warn(f"{count(len(names), 'task')} changed the split: {_MOVED[split]}")
     for remark in found.remarks:
         output.warn(remark)
     scenario = shlex.quote(str(found.folder / "scenario.py"))
@@ -83,6 +106,11 @@ def _say(found: Gathered, output: Output) -> None:
     one = "" if "test" in found.splits else f" --task {_first(found.folder)}"
     output.say(f"Without a model: rolecraft run {scenario}:rehearsal{one}")
     output.say(f"With one:        rolecraft run {scenario}:tasks{one} --model MODEL")
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"`{each}`" for each in names[:_SHOWN]) + more
 
 
 def _first(tasks: Path) -> str:

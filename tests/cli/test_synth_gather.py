@@ -105,12 +105,33 @@ def test_gather_says_how_many_tasks_there_are_and_how_to_run_them(folder) -> Non
     (said,) = synth("gather", str(folder), "--split-by", "task")
     assert said["tasks"] == 2
     assert said["folder"] == str(folder / "tasks")
-    done = CliRunner().invoke(app, ["synth", "gather", str(folder)])
+    done = CliRunner().invoke(app, ["synth", "gather", str(folder), "--split-by", "file"])
     assert done.exit_code == 0
     first = min(each["instance_id"] for each in rows(folder))
     alone = f"rolecraft run {folder}/tasks/scenario.py:rehearsal --task {first}"
     assert alone in done.stdout.replace("\n", " "), "no task is for test: one is named"
     assert "`--split-by function`" in done.stderr, "all code is in one file"
+
+
+def test_gather_says_what_it_keeps_how_it_parts_and_which_tasks_change_the_split(folder) -> None:
+    (said,) = synth("gather", str(folder), "--split-by", "task", "--held-out", "1")
+    assert (said["settings"], said["splits"]) == (
+        {"split_by": "task", "held_out": 1.0},
+        {"test": 2},
+    )
+    synth("select", str(folder), "--lines", "1", "-o", str(folder / "tasks" / "easy.jsonl"))
+    with (folder / "tasks" / "scenario.py").open("a") as file:
+        file.write("mine = tasks\n")
+    done = CliRunner().invoke(app, ["synth", "gather", str(folder)])
+    assert "Parted with `--split-by task --held-out 1`." in done.stdout
+    assert "Kept, since they are yours: `easy.jsonl`, `scenario.py`." in done.stdout
+    assert "`scenario.py` was changed: delete it to have a new one." in done.stdout
+    assert done.stderr == "", "no task changes the split"
+    done = CliRunner().invoke(app, ["synth", "gather", str(folder), "--held-out", "0"])
+    assert "2 tasks changed the split: held out for test before" in done.stderr
+    (said,) = synth("gather", str(folder), "--held-out", "1")
+    assert sorted(said["moved"]["test"]) == sorted(row["instance_id"] for row in rows(folder))
+    assert said["kept"] == ["easy.jsonl", "scenario.py"]
 
 
 def test_a_folder_without_a_plan_is_refused(tmp_path) -> None:
@@ -155,7 +176,9 @@ def test_a_built_in_solver_plays_once_and_is_no_part_of_pass_rates(folder, needs
     assert (said["attempts"], said["resolved"]) == (2, 0)
     synth("gather", str(folder))
     assert {(row["attempts"], row["pass_rate"]) for row in rows(folder)} == {(0, None)}
-    assert "solver other than" in refused("select", str(folder), "--pass-rate", "0", "-o", "x")
+    assert "No attempt, but of stand-ins," in refused(
+        "select", str(folder), "--pass-rate", "0", "-o", "x"
+    )
     (found,) = synth(
         *("select", str(folder), "--pass-rate", "0", "--solver", "nothing", "-o", "none.jsonl")
     )

@@ -7,10 +7,11 @@ OUT/tasks/
   patches/ID.bug.patch, ID.fix.patch
   repository/                  a git repository with a commit for each task: see `History`
   scenario.py                  for `rolecraft run`, `evaluate` and `train`
-  summary.json                 how many there are, and which were left out and why
+  summary.json                 how many there are, which were left out and why, how they were parted
 
 The folder is written whole or not at all, in the order of the tasks' ids: the same candidates,
-verdicts and texts give the same tasks, whatever was interrupted on the way.
+verdicts and texts give the same tasks, whatever was interrupted on the way. What a user has put
+there stays, and so does a `scenario.py` that was changed.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from rolecraft.errors import UsageError
 from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.difficulty.attempts import Attempt, attempts_by_task
 from rolecraft.synthesis.folder import SynthesisFolder
+from rolecraft.synthesis.gathering.before import SUMMARY, Before, Settings, digest
 from rolecraft.synthesis.gathering.copies import copies_in_environment, copies_in_source
 from rolecraft.synthesis.gathering.fixes import fix_patch, size_of
 from rolecraft.synthesis.gathering.history import DATE, History, Planted, ref_name
+from rolecraft.synthesis.gathering.kept import PATCHES, SCENARIO, bring, carry_over
 from rolecraft.synthesis.gathering.row_files import RowFiles
 from rolecraft.synthesis.gathering.rows import TaskRow, TaskTests, as_json, patch_of_hidden_files
 from rolecraft.synthesis.gathering.scenario_file import scenario_file
@@ -45,8 +48,6 @@ from rolecraft.synthesis.texts.leak_check import find_leaks
 from rolecraft.synthesis.texts.solution import Sources
 from rolecraft.synthesis.texts.text import IssueText
 from rolecraft.synthesis.verdicts import Verdict
-
-SUMMARY = "summary.json"
 
 Reason = Literal[
     "no_text",  # nothing is said about it yet
@@ -65,18 +66,24 @@ class Gathered:
 
     folder: Path
     tasks: int
+    settings: Settings
     splits: dict[Split, int]
     left_out: dict[Reason, list[str]]
     """The ids."""
+    moved: dict[Split, list[str]] = field(default_factory=dict)
+    """Those that are in this split and were in the other one before."""
+    kept: list[str] = field(default_factory=list)
+    """The user's own files and folders in the folder, with a `scenario.py` that was changed."""
     alike: int = 0
     """Tasks whose text says what that of another one says as well."""
     remarks: list[str] = field(default_factory=list)
     """What a user should know, a sentence each."""
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """As JSON has it, but for what only this call has found: `moved` and `kept`."""
         return {
             "tasks": self.tasks,
+            "settings": self.settings.record(),
             "splits": self.splits,
             "left_out": self.left_out,
             "alike": self.alike,
@@ -87,47 +94,70 @@ class Gathered:
 def gather(
     folder: SynthesisFolder,
     *,
-    unit: Unit = "file",
-    held_out: float = 0.2,
+    unit: Unit | None = None,
+    held_out: float | None = None,
     allow_missing: bool = False,
     on_task: Callable[[str], None] | None = None,
 ) -> Gathered:
-    """Write `folder.tasks`, with what there is now. See `Splits` for `unit` and `held_out`.
+    """Write `folder.tasks`, with what there is now. See `Splits` for `unit` and `held_out`, which
+    are those of the time before unless given, and at first `Settings()`.
 
     With `allow_missing` a task without a text that can be shown gets a sentence that says nothing.
     Raises `UsageError` if there is no plan, if nothing was validated, or nothing is left, and
     `RolecraftError` where git is not installed or refuses.
     """
     plan = Plan.load(folder)
-    gathering = _Gathering(plan, Splits(plan, unit=unit, held_out=held_out), allow_missing)
-    chosen = gathering.chosen(folder)
-    if not chosen:
-        raise UsageError(_nothing(folder, gathering.left_out))
     with whole_folder(folder.tasks) as new:
+        before = Before.of(folder.tasks)
+        settings = before.settings.but(unit, held_out)
+        splits = Splits(plan, unit=settings.split_by, held_out=settings.held_out)
+        gathering = _Gathering(plan, splits, allow_missing)
+        chosen = gathering.chosen(folder)
+        if not chosen:
+            raise UsageError(_nothing(folder, gathering.left_out))
         commits = gathering.write_history(new / REPOSITORY, chosen)
         rows = gathering.rows(new, chosen, commits, attempts_by_task(folder))
-        splits: Counter[Split] = Counter()
         with RowFiles(new) as files:
             for row in rows:
                 files.add(row)
-                splits[row.split] += 1
                 if on_task is not None:
                     on_task(row.instance_id)
         gathering.remarks += files.remarks
+        counts = Counter(each.split for each in chosen)
         changed = {path for each in chosen for path in each.files}
-        gathering.remark_on(splits, copies_in_environment(plan, changed))
-        (new / "scenario.py").write_text(scenario_file(plan, folder.tasks), "utf-8")
+        gathering.remark_on(counts, copies_in_environment(plan, changed))
+        scenario = scenario_file(plan, folder.tasks, counts).encode()
         found = Gathered(
             folder=folder.tasks,
             tasks=len(chosen),
-            splits=dict(splits),
+            settings=settings,
+            splits=dict(counts),
             left_out=gathering.left_out,
+            moved=before.moved({each.candidate.id: each.split for each in chosen}),
+            kept=_keep(folder.tasks, new, before, scenario),
             alike=alike(each.text for each in chosen),
             remarks=gathering.remarks,
         )
-        said = json.dumps(found.record(), indent=1, ensure_ascii=False)
-        (new / SUMMARY).write_text(said + "\n", "utf-8")
+        said = found.record() | {"scenario_digest": digest(scenario)}
+        text = json.dumps(said, indent=1, ensure_ascii=False)
+        (new / SUMMARY).write_text(text + "\n", "utf-8")
     return found
+
+
+def _keep(old: Path, new: Path, before: Before, scenario: bytes) -> list[str]:
+    """Bring over what is the user's, and write `scenario.py` unless they have changed it; what was
+    kept.
+    """
+    kept = carry_over(old, new)
+    there = old / SCENARIO
+    if there.is_file() and digest(there.read_bytes()) not in (
+        before.scenario_digest,
+        digest(scenario),
+    ):
+        bring(there, new / SCENARIO)
+        return sorted([*kept, SCENARIO])
+    (new / SCENARIO).write_bytes(scenario)
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +276,7 @@ class _Gathering:
         attempts: dict[str, list[Attempt]],
     ) -> Iterator[TaskRow]:
         """The rows; the patches of each are written beside."""
-        patches = new / "patches"
+        patches = new / PATCHES
         patches.mkdir()
         project = self.plan.project
         emptied = project.runner != "pytest"
@@ -298,8 +328,10 @@ class _Gathering:
             way_out = "`--split-by task` parts the tasks, and both parts share code."
             if self.splits.unit in ("file", "module"):
                 way_out = "`--split-by function` parts the functions of a file."
+            elif self.splits.unit == "task":
+                way_out = "There are too few: make more."
             self.remarks.append(
-                f"No task is in the split {empty[0]!r}: by {self.splits.unit}, the code cannot be "
+                f"No task is in the split {empty[0]!r}: by {self.splits.unit}, they cannot be "
                 f"parted so. {way_out}"
             )
         if installed:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Container
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rolecraft.environments.software_engineering import Place
+from rolecraft.environments.task import Split
 from rolecraft.synthesis.gathering.row_files import ROWS
 from rolecraft.synthesis.gathering.tasks import place_of
 from rolecraft.synthesis.plan import Plan
 
 _TEXT = '''"""Bugs planted in {title}: each task is to mend one.
 
-    rolecraft run scenario.py:rehearsal     (a stand-in that knows the solutions: no model)
-    rolecraft run scenario.py:tasks --model openai/gpt-4o-mini
-    rolecraft evaluate scenario.py:tasks --model openai/gpt-4o-mini
-    rolecraft train scenario.py:tasks --model Qwen/Qwen3-0.6B
+    {commands}
 """
 
 from pathlib import Path
@@ -39,9 +38,9 @@ rehearsal = scenario(TASKS, model=STAND_IN, name={rehearsal})
 '''
 
 
-def scenario_file(plan: Plan, folder: Path) -> str:
-    """The text of the file, for the folder of tasks. What lies in the folder above is named
-    relative to the file.
+def scenario_file(plan: Plan, folder: Path, splits: Container[Split]) -> str:
+    """The text of the file, for the folder of tasks, which has tasks in these splits. What lies in
+    the folder above is named relative to the file.
     """
     name = plan.project.name
     place = place_of(plan, folder)
@@ -53,6 +52,7 @@ def scenario_file(plan: Plan, folder: Path) -> str:
             settings[each.name] = _path(value, folder) if is_path else _literal(value)
     title = f"{name} {plan.project.version}".strip()
     return _TEXT.format(
+        commands="\n    ".join(commands(splits)),
         title=title.replace("\\", "/").replace('"', "'"),
         place="\n".join(f"    {key}={value}," for key, value in settings.items()),
         rows=_literal(ROWS),
@@ -60,6 +60,19 @@ def scenario_file(plan: Plan, folder: Path) -> str:
         name=_literal(name),
         rehearsal=_literal(f"{name}-rehearsal"),
     )
+
+
+def commands(splits: Container[Split]) -> list[str]:
+    """What can be done with the file, where there are tasks in these splits."""
+    told = [
+        "rolecraft run scenario.py:rehearsal     (a stand-in that knows the solutions: no model)",
+        "rolecraft run scenario.py:tasks --model openai/gpt-4o-mini",
+    ]
+    split = "" if "test" in splits else " --split train"
+    told.append(f"rolecraft evaluate scenario.py:tasks --model openai/gpt-4o-mini{split}")
+    if "train" in splits:
+        told.append("rolecraft train scenario.py:tasks --model transformers:Qwen/Qwen3-0.6B")
+    return told
 
 
 def _path(path: str, folder: Path) -> str:
