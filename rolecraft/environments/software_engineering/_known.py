@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from rolecraft.environments.software_engineering._guarded_run import Ran
+    from rolecraft.environments.software_engineering._program_ends import Ends
     from rolecraft.environments.software_engineering.named_tests import Collected
 
 MOST_COMPILED = 1000
@@ -62,6 +63,8 @@ class Known:
     """How the tests go without any patch."""
     solvable: Latest[bool] = field(default_factory=lambda: Latest(MOST_RUNS))
     """Whether an instance's own solution passes."""
+    ends: Latest[Ends] = field(default_factory=lambda: Latest(MOST_RUNS))
+    """How the programs of the tests end with an instance's own solution."""
     collected: Latest[Collected] = field(default_factory=lambda: Latest(MOST_RUNS))
     """Which tests there are."""
 

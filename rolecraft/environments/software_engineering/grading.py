@@ -20,6 +20,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rolecraft.environments.software_engineering._guarded_run import GuardedRun
+from rolecraft.environments.software_engineering._program_ends import (
+    Ends,
+    Watch,
+    with_success,
+    words,
+)
 from rolecraft.environments.software_engineering.bases import Base, Bases, shared_bases
 from rolecraft.environments.software_engineering.instances import Instance, Unsupported
 from rolecraft.environments.software_engineering.named_tests import (
@@ -48,7 +54,6 @@ from rolecraft.errors import SandboxError
 from rolecraft.sandboxes import (
     Execution,
     Landlock,
-    LiveSandbox,
     SandboxLimits,
     SandboxProvider,
     SandboxSpec,
@@ -246,10 +251,13 @@ class Grader:
     ) -> Grade:
         try:
             if instance.runner != "pytest":
-                spec = SandboxSpec(base=base.graded, readable=runtime.readable, limits=self.limits)
-                async with await self.provider.create(spec) as sandbox:
-                    await put(sandbox, changes, python=runtime.python)
-                    return await _other(sandbox, instance)
+                grade, ends = await self._reported(instance, base, runtime, changes)
+                if not grade.resolved:  # then one that says nothing may honestly have failed
+                    ends = with_success(ends)
+                if grade.problem or not grade.fail_to_pass.passed or not ends:
+                    return grade
+                ends -= await self._excused(instance, base, runtime)
+                return _ended_early(grade, ends) if ends else grade
             known = self.bases.known(self.provider)
             run = GuardedRun(self.provider, self.limits, known, instance, base, runtime)
             ran = await run.patched(changes)
@@ -259,12 +267,37 @@ class Grader:
             ran = ran.less(await run.unpatched(changes), instance)
         return _graded(instance, ran.done, ran.report, ran.tampering, self.limits)
 
+    async def _reported(
+        self, instance: Instance, base: Base, runtime: Runtime, changes: tuple[Change, ...]
+    ) -> tuple[Grade, Ends]:
+        """By a report that the command writes, which anything in the sandbox could have written;
+        and how the programs ended that it ran. Raises `PatchError` if the changes do not fit.
+        """
+        watch = Watch()
+        command = watch.command(instance.test_command, runtime.python)
+        runner = (JUnit if instance.runner == "junit" else CTestXml)(command, instance.report)
+        spec = SandboxSpec(base=base.graded, readable=runtime.readable, limits=self.limits)
+        async with await self.provider.create(spec) as sandbox:
+            await put(sandbox, changes, python=runtime.python)
+            ran, ends = watch.read(await runner.run(sandbox))
+        return _graded(instance, ran.execution, ran.report, [], self.limits), ends
 
-async def _other(sandbox: LiveSandbox, instance: Instance) -> Grade:
-    """By a report that the command writes, which anything in the sandbox could have written."""
-    runner = JUnit if instance.runner == "junit" else CTestXml
-    ran = await runner(instance.test_command, instance.report).run(sandbox)
-    return _graded(instance, ran.execution, ran.report, [], sandbox.spec.limits)
+    async def _excused(self, instance: Instance, base: Base, runtime: Runtime) -> Ends:
+        """How programs end with the instance's own solution; without one, as it is. The same is
+        run once.
+        """
+        known, key = self.bases.known(self.provider).ends, (instance.id, base.graded, self.limits)
+        if (found := known.get(key)) is None:
+            reference = await self.bases.reference(instance) if instance.patch else ()
+            kept = take(reference, instance, base.graded, installed=runtime.installed).kept
+            _, found = await self._reported(instance, base, runtime, kept)
+            known.put(key, found)
+        return found
+
+
+def _ended_early(grade: Grade, ends: Ends) -> Grade:
+    why = words(ends)
+    return dataclasses.replace(grade, verdict="no", problem="tampered", why=why, tampering=(why,))
 
 
 def _graded(

@@ -5,6 +5,9 @@ what steers the test runner or the interpreter before the code under test is eve
 modules that would be imported in place of the runner's own. A file that the reference changes is
 never taken for a test, and neither is a new module, outside of the folders of tests, that defines
 none.
+
+Of runners other than pytest it is also what says which tests there are and how they are built,
+unless the reference changes that very file.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import ast
 import configparser
 import os
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterable, Set
@@ -38,6 +42,21 @@ ORDER = (
     *("pyproject.toml", "tox.ini", "setup.cfg"),
 )
 """Where pytest looks for its settings in a folder. The first four count even without any."""
+BUILD = frozenset(
+    (
+        *("CMakeLists.txt", "CMakePresets.json", "CMakeUserPresets.json", "CMakeCache.txt"),
+        *("CTestCustom.ctest", "DartConfiguration.tcl", "CTestConfiguration.ini"),
+        *("Makefile", "makefile", "GNUmakefile", "Makefile.in", "Makefile.am", "configure"),
+        *("configure.ac", "meson.build", "meson.options", "meson_options.txt", "build.ninja"),
+    )
+)
+"""Files that say what is built and tested, wherever they lie; not for pytest."""
+BUILD_ENDS = (".cmake", ".cmake.in", ".mk", ".ninja")
+COMPILED = (
+    *(".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx"),
+    *(".go", ".rs", ".java", ".kt", ".cs", ".swift"),
+)
+"""A command that names such a file compiles it: it is code, and no script of the tests."""
 RUNNER = frozenset(("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py", "pygments"))
 """Modules that the runner imports, besides Python's own."""
 TEST_NAME = re.compile(r"^(test_.*|.*_test|tests)\.py$")
@@ -75,6 +94,7 @@ def take(
             or tests.why(change.path, source=_is_new_source(change, base))
             or _reports(change, instance)
             or _steers(change, base)
+            or _builds(change, instance, base, tests.reference)
             or _shadows(change, instance, base, installed)
         )
         if why:
@@ -95,7 +115,8 @@ class TestPaths:
         self.files = named - {""}
         self.hidden = tuple(PurePosixPath(path) for path in instance.hidden)
         self.reference = set(paths_in(instance.patch)) - self.files
-        self.folders = set(filter(None, map(_test_folder, self.files)))
+        beside = self.files if instance.runner == "pytest" else {*self.files, *instance.hidden}
+        self.folders = set(filter(None, map(_test_folder, beside)))
 
     def why(self, path: str, *, source: bool = False) -> str:
         """Why a path belongs to the tests; empty if it does not. With `source`, it does not by the
@@ -215,6 +236,37 @@ def _steers(change: Change, base: Path) -> str:
         if change.kind == "link" or _settings(name, was) != _settings(name, now):
             return "it changes settings of the test runner"
     return ""
+
+
+def _builds(change: Change, instance: Instance, base: Path, reference: Set[str]) -> str:
+    """What a build tool or the tests' command takes its orders from, of runners but pytest."""
+    if instance.runner == "pytest" or change.path in reference:
+        return ""
+    path = PurePosixPath(change.path)
+    if path.name in BUILD or path.name.endswith(BUILD_ENDS):
+        return "it says what is built and tested"
+    made = [PurePosixPath(instance.report).parent]
+    for word in _words(instance.test_command):
+        if word == path and path.suffix not in COMPILED:
+            return "the tests' command runs it"
+        made.append(word)
+    if any(path.is_relative_to(each) and not (base / each).exists() for each in made):
+        return "it lies where the tests' command writes"
+    return ""
+
+
+def _words(command: Iterable[str]) -> list[PurePosixPath]:
+    """The words of a command and of scripts in it (`sh -c`) that could be paths of the folder."""
+    found: list[str] = []
+    for each in command:
+        try:
+            found += shlex.split(each)
+        except ValueError:
+            found += each.split()
+    paths = map(PurePosixPath, found)
+    return [
+        path for path in paths if path.parts and path.parts[0] != "/" and ".." not in path.parts
+    ]
 
 
 def _settings(name: str, content: bytes) -> object:
