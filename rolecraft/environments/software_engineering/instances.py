@@ -147,6 +147,14 @@ class Instance:
         return cls(**data)
 
 
+_OTHER: dict[Split, str] = {
+    "test": "`rolecraft evaluate --split train` plays the others, and `rolecraft synth gather OUT "
+    "--split-by function` parts made tasks, also those of one file.",
+    "train": "`rolecraft synth gather OUT --held-out 0.2` leaves most of made tasks for training.",
+}
+"""What to do where a split is empty."""
+
+
 class SoftwareTasks:
     """A `TaskSource` of instances. Which split one is in is told by its id alone, or by `splits`.
 
@@ -183,13 +191,13 @@ class SoftwareTasks:
         ids = sorted(each for each in self.instances if self.split(each) == split)
         if not ids:
             why = (
-                "as `splits` says: name that of those that are to be there"
+                f"as `splits` says, or the column `split` of their rows. {_OTHER[split]}"
                 if self.splits.keys() >= self.instances.keys()
                 else f"as `held_out` is {self.held_out}: `SoftwareTasks(..., held_out=1)` puts all "
-                f"into 'test', 0 all into 'train'"
+                f"into 'test', 0 all into 'train'."
             )
             raise UsageError(
-                f"None of the {len(self.instances)} instances is in the split {split!r}, {why}. "
+                f"None of the {len(self.instances)} instances is in the split {split!r}, {why} "
                 f"`rolecraft run --task ID` finds one in either."
             )
         ids.sort(key=lambda each: hash64("software", split, seed, each))

@@ -51,6 +51,8 @@ class Range:
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     def __str__(self) -> str:
+        if self.low == self.high is not None:
+            return f"{self.low:g}"
         return ":".join("" if each is None else f"{each:g}" for each in (self.low, self.high))
 
 
@@ -62,7 +64,9 @@ class Wanted:
     """What a task has to be like. Each bound holds for itself."""
 
     pass_rate: Range | None = None
-    """The share of attempts that solved it, from 0 to 1. A task without attempts has none."""
+    """The share of attempts that solved it, from 0 to 1. A task without attempts has none, and is
+    in no range.
+    """
     solver: str = ""
     """Whose attempts count; unless given everybody's but those of stand-ins."""
     fail_to_pass: Range = ALL
@@ -73,6 +77,11 @@ class Wanted:
     modifiers: tuple[str, ...] = ()
     """Names or patterns (`op-*`), one of which it matches."""
     split: str = ""
+
+    def __post_init__(self) -> None:
+        ends = (self.pass_rate.low, self.pass_rate.high) if self.pass_rate is not None else ()
+        if any(end is not None and not 0 <= end <= 1 for end in ends):
+            raise UsageError(f"A pass rate is from 0 to 1: {str(self.pass_rate)!r} is none.")
 
     def missed(self, row: dict[str, Any]) -> list[str]:
         """The bounds that a row does not keep, as the options of `rolecraft synth select` are
@@ -107,11 +116,16 @@ def select(folder: SynthesisFolder, wanted: Wanted) -> Iterator[dict[str, Any]]:
 
 def why_none(folder: SynthesisFolder, wanted: Wanted) -> str:
     """How many tasks there are, and how many of them each bound leaves out: a sentence."""
-    tasks, missed = 0, Counter[str]()
+    tasks, untried, missed = 0, 0, Counter[str]()
     for row in _rated(folder, wanted):
         tasks += 1
-        missed.update(wanted.missed(row))
-    told = ", ".join(f"`--{bound}` {number:,}" for bound, number in missed.most_common())
+        bounds = wanted.missed(row)
+        untried += "pass-rate" in bounds and row["pass_rate"] is None
+        missed.update(bounds)
+    more = {"pass-rate": f" ({untried:,} untried)"} if untried else {}
+    told = ", ".join(
+        f"`--{bound}` {number:,}{more.get(bound, '')}" for bound, number in missed.most_common()
+    )
     return f"None of {count(tasks, 'task')}: left out by {told}."
 
 

@@ -57,6 +57,24 @@ def test_the_column_split_says_which_tasks_are_held_out(rows) -> None:
     assert {task.id for task in tasks.sample(10)} == {"clock__1", "clock__2"}
 
 
+@pytest.mark.parametrize(
+    ("there", "split", "way_out"),
+    [
+        (
+            "train",
+            "test",
+            r"rolecraft evaluate --split train.*synth gather OUT --split-by function",
+        ),
+        ("test", "train", r"synth gather OUT --held-out 0\.2"),
+    ],
+)
+def test_a_split_that_no_row_is_in_is_told_with_the_way_out(rows, there, split, way_out) -> None:
+    tasks = load_tasks(rows([there] * 3), places={"clock": CMAKE})
+    with pytest.raises(UsageError, match=f"None of the 3 instances is in the split '{split}'.*"
+                       f"{way_out}"):  # fmt: skip
+        tasks.sample(1, split=split)
+
+
 def test_two_sources_are_one_and_every_task_keeps_its_split(rows) -> None:
     ours = load_tasks(rows(["train", "test"]), places={"clock": CMAKE})
     named = {f"sundial__{number}": each for number, each in enumerate(ours.instances.values())}

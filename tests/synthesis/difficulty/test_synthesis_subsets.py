@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rolecraft.errors import UsageError
 from rolecraft.synthesis.difficulty.attempts import Attempt, open_attempts
 from rolecraft.synthesis.difficulty.plot import draw
-from rolecraft.synthesis.difficulty.select import Range, Wanted, select
+from rolecraft.synthesis.difficulty.select import Range, Wanted, select, why_none
 from rolecraft.synthesis.difficulty.statistics import Spread, statistics
 from rolecraft.synthesis.gathering.gather import gather
 
@@ -90,6 +90,24 @@ def test_a_pass_rate_without_attempts_says_how_to_get_some(three_bugs, needs_pro
     gather(made.folder)
     with pytest.raises(UsageError, match="rolecraft synth difficulty"):
         [*select(made.folder, Wanted(pass_rate=Range(0, 1)))]
+
+
+@pytest.mark.parametrize("text", ["5", ":20", "-1:", "50:80"])
+def test_a_pass_rate_beyond_all_is_refused(text) -> None:
+    """A percentage, which once left out every task."""
+    with pytest.raises(UsageError, match=f"from 0 to 1: '{text}'"):
+        Wanted(pass_rate=Range.parse(text))
+
+
+def test_tasks_that_nobody_has_tried_are_told_from_those_of_another_rate(tried) -> None:
+    """No matter what range is asked for, they are not in it."""
+    with open_attempts(tried.folder) as ledger:
+        ledger.append(Attempt(task=tried.ids[0], solver="new", number=1, resolved=True))
+    wanted = Wanted(pass_rate=Range(0, 0.5), solver="new")
+    assert not [*select(tried.folder, wanted)]
+    assert why_none(tried.folder, wanted) == (
+        "None of 3 tasks: left out by `--pass-rate` 3 (2 untried)."
+    )
 
 
 def test_without_tasks_there_is_no_subset(made) -> None:
