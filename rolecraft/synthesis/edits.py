@@ -21,6 +21,13 @@ CONTEXT = 3
 """Lines around a change in a diff."""
 PYTHON_LINE_END = re.compile(r"\r\n?|\n")
 """A form feed and Unicode's separators end no line of code, although `str.splitlines` says so."""
+MARK = "\ufeff"
+"""What some editors begin a UTF-8 file with. It belongs to the file, and Python reads past it."""
+
+
+def python_of(text: str) -> str:
+    """The text of a Python file as parsers take it: without the mark. Its lines stay the same."""
+    return text.removeprefix(MARK)
 
 
 class Change(NamedTuple):

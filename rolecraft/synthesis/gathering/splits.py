@@ -15,6 +15,7 @@ from typing import Literal, get_args
 from rolecraft.environments.task import Split
 from rolecraft.errors import UsageError
 from rolecraft.models.hashing import hash64
+from rolecraft.synthesis.edits import python_of
 from rolecraft.synthesis.plan import Plan
 
 Unit = Literal[
@@ -79,7 +80,7 @@ def functions(text: str) -> list[tuple[str, range]]:
     such as the forms of one for two platforms.
     """
     try:
-        body = ast.parse(text).body
+        body = ast.parse(python_of(text)).body
     except (SyntaxError, ValueError, RecursionError):
         return []
     found: list[tuple[str, range]] = []

@@ -17,7 +17,7 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, WhitespaceInclusivePositionProvider
 
 from rolecraft.synthesis.candidates import Edit
-from rolecraft.synthesis.edits import line_starts
+from rolecraft.synthesis.edits import line_starts, python_of
 from rolecraft.synthesis.modifiers.code import all_of, children_of, code_of
 from rolecraft.synthesis.modifiers.meaning import Part, changed_parts, joined, parsed
 
@@ -232,7 +232,9 @@ def entities(path: str, text: str) -> list[Entity]:
         raise Refused("it is nested too deeply") from error
     module = wrapper.module
     ranges = wrapper.resolve(WhitespaceInclusivePositionProvider)
-    offsets = (*line_starts(text), len(text))  # of a last line without an end, where it ends
+    begins = len(text) - len(python_of(text))
+    # Of a last line without an end, where it ends.
+    offsets = (begins, *line_starts(text)[1:], len(text))
 
     def span(node: cst.CSTNode) -> tuple[int, int]:
         place: CodeRange = ranges[node]

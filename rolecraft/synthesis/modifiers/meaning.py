@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rolecraft.synthesis.edits import python_of
+
 Statements = Sequence[ast.stmt]
 
 
@@ -66,7 +68,7 @@ def parts_of_file(path: str, old: str, new: str) -> list[Part]:
     if old == new:
         return []
     try:
-        was, now = parsed(old, depth=0), parsed(new, depth=0)
+        was, now = (parsed(python_of(text), depth=0) for text in (old, new))
     except (SyntaxError, ValueError, RecursionError):
         return [Part(path, "", new)]
     return changed_parts(path, "", was, now)

@@ -13,6 +13,7 @@ from typing import Any
 
 from rolecraft.environments.software_engineering._listing import LITTER_ENDS, LITTER_FOLDERS
 from rolecraft.environments.software_engineering.taken import ORDER, SETTINGS
+from rolecraft.synthesis.edits import python_of
 from rolecraft.synthesis.modifiers.entities import Refused, entities
 from rolecraft.synthesis.planning.metadata import Metadata, plain, read_ini, read_toml
 
@@ -307,10 +308,10 @@ def _text_of(source: Path, place: PurePosixPath) -> tuple[str, str]:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return "", "no UTF-8"
-    if found := GENERATED.search(text[:HEAD]):
+    if found := GENERATED.search(python_of(text[:HEAD])):
         return "", f"generated: it says {found[1]!r}"
     try:
-        compile(text, str(place), "exec", dont_inherit=True)
+        compile(python_of(text), str(place), "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:
         return "", f"Python refuses it: {error}"
     return text, ""

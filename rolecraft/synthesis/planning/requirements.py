@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from rolecraft.synthesis.edits import python_of
 from rolecraft.synthesis.planning.metadata import Metadata, extras_of, name_of, plain
 
 TEST_GROUPS = ("test", "tests", "testing", "unittest", "pytest")
@@ -119,7 +120,7 @@ def imported_modules(texts: Iterable[str]) -> set[str]:
     found: set[str] = set()
     for text in texts:
         try:
-            tree = ast.parse(text)
+            tree = ast.parse(python_of(text))
         except (SyntaxError, ValueError, RecursionError):
             continue
         for node in ast.walk(tree):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecraft.errors import UsageError
+from rolecraft.synthesis.edits import python_of
 
 SeenBy = dict[str, dict[int, tuple[str, ...]]]
 OnImport = dict[str, tuple[int, ...]]
@@ -108,7 +109,7 @@ def statements(text: str) -> list[tuple[list[int], bool]]:
             elif isinstance(child, ast.excepthandler | ast.match_case):
                 visit(child, early)
 
-    visit(ast.parse(text), True)
+    visit(ast.parse(python_of(text)), True)
     lines: list[list[int]] = [[] for _ in found]
     for line, at in sorted(owner.items()):
         lines[at].append(line)

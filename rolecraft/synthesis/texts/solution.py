@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from rolecraft.synthesis.candidates import Candidate, Read
-from rolecraft.synthesis.edits import code_lines, line_starts
+from rolecraft.synthesis.edits import code_lines, line_starts, python_of
 from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.texts.slicing import bound_by
 
@@ -96,7 +96,7 @@ class Sources:
 
     def _tree(self, path: str) -> ast.Module | None:
         try:
-            return ast.parse(self.read(path))
+            return ast.parse(python_of(self.read(path)))
         except (OSError, ValueError, SyntaxError, RecursionError):
             return None  # no Python: there are no docstrings to read
 

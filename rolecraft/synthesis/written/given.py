@@ -24,7 +24,7 @@ from rolecraft.environments.software_engineering.patches import (
 from rolecraft.environments.software_engineering.taken import TEST_FOLDERS
 from rolecraft.errors import UsageError
 from rolecraft.synthesis.candidates import Candidate, Edit, Read, candidate_id
-from rolecraft.synthesis.edits import git_lines
+from rolecraft.synthesis.edits import git_lines, python_of
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.modifiers.meaning import joined, parts_of_file
 from rolecraft.synthesis.plan import Plan
@@ -204,7 +204,7 @@ def _entities(edit: Edit, read: Read) -> list[str]:
     if not edit.path.endswith(".py"):
         return [edit.path]
     try:
-        tree = ast.parse(read(edit.path))
+        tree = ast.parse(python_of(read(edit.path)))
     except (SyntaxError, ValueError, RecursionError):
         return [edit.path]
     first = read(edit.path).count("\n", 0, edit.start) + 1
