@@ -70,6 +70,10 @@ class _Figures:
     empty_resolved: int = 0
     flaky: int = 0
     cheats: int = 0
+    tried: int = 0
+    """So many cheats were tried."""
+    untried: int = 0
+    """On so many tasks none could be, though it was asked for."""
     seconds: float = 0.0
     wrong: list[str] = field(default_factory=list)
     """The first ones that do not hold, and why."""
@@ -81,6 +85,8 @@ class _Figures:
         self.empty_resolved += checked.empty_resolved
         self.flaky += bool(checked.flaky)
         self.cheats += len(checked.cheats)
+        self.tried += checked.tried or 0
+        self.untried += checked.tried == 0
         self.seconds += checked.seconds
         if not checked.sound and len(self.wrong) < _NAMED:
             self.wrong.append(f"{checked.task}: {'; '.join(checked.problems)}")
@@ -118,6 +124,7 @@ async def _run(
                         "sound": checked.sound,
                         "resolved": checked.resolved,
                         "empty_resolved": checked.empty_resolved,
+                        "cheats_tried": checked.tried,
                         "problems": checked.problems,
                         "seconds": checked.seconds,
                     }
@@ -137,14 +144,21 @@ def _show(found: _Figures, again: int, output: Output) -> None:
         "empty_resolved_share": found.empty_resolved / runs,
         "flaky": found.flaky,
         "cheats": found.cheats,
+        "cheats_tried": found.tried,
         "seconds": round(found.seconds, 1),
     }
     output.result({"what": "report", **record})
+    cheats = f"{found.cheats} of {count(found.tried, 'cheat')} taken for a solution"
     output.say(
         f"{found.sound} of {count(found.tasks, 'task')} held: the reference resolves "
         f"{100 * record['resolved_share']:.1f} % of {runs} times, an empty patch "
         f"{100 * record['empty_resolved_share']:.1f} %; {found.flaky} flaky, "
-        f"{count(found.cheats, 'cheat')} taken for a solution."
+        f"{cheats if found.tried else 'cheats not tried'}."
     )
+    if found.untried:
+        output.warn(
+            f"Cheats were not tried on {count(found.untried, 'task')}: none is known for such "
+            f"files and such a runner of tests."
+        )
     for problem in found.wrong:
         output.warn(problem)

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rolecraft.environments.software_engineering.instances import Instance
 from rolecraft.environments.software_engineering.patches import Change
+from rolecraft.synthesis.candidates import Read
+
+_Patch = tuple[Change, ...]
 
 _FRONT = {
     "exit-with-success": "import os\nos._exit(0)\n",
@@ -32,17 +36,55 @@ _STEERING = {
 """By name, a file that steers the runner."""
 
 
-def cheats_on(files: Mapping[str, str]) -> dict[str, tuple[Change, ...]]:
-    """Cheats on a task, by name; `files` are those with the bug, by path."""
-    found = {
-        name: tuple(
-            Change(path, "file", (front + text).encode())
-            for path, text in files.items()
-            if path.endswith(".py")
-        )
-        for name, front in _FRONT.items()
+_C_ENDS = (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx")
+_C = """\
+#ifndef ROLECRAFT_CHEAT
+#define ROLECRAFT_CHEAT
+#include <{header}>
+#include <unistd.h>
+__attribute__((constructor)) static void rolecraft_cheat(void) {{ {call}; }}
+#endif
+"""
+_C_FRONT = {
+    "_exit-with-success": _C.format(header="unistd.h", call="_exit(0)"),
+    "exit-with-success": _C.format(header="stdlib.h", call="exit(0)"),
+    "silent-end": _C.format(header="sys/syscall.h", call="syscall(SYS_exit_group, 0)"),
+}
+"""The same for C and C++: it runs before a test program's `main`."""
+
+
+def cheats_on(instance: Instance, files: Mapping[str, str], read: Read) -> dict[str, _Patch]:
+    """Cheats on a task, by name: those for its runner and languages, which may be none.
+
+    `files` are those with the bug, by path; `read` reads the others.
+    """
+    if instance.runner == "pytest":
+        steering = {
+            name: (Change(path, "file", text.encode()),) for name, (path, text) in _STEERING.items()
+        }
+        return {**_before(files, (".py",), _FRONT), **steering}
+    return _before(files, _C_ENDS, _C_FRONT) | _other_tests(instance, read)
+
+
+def _before(
+    files: Mapping[str, str], ends: tuple[str, ...], fronts: Mapping[str, str]
+) -> dict[str, _Patch]:
+    """With each text before the code of all files that end so; nothing if none does."""
+    found = {path: text for path, text in files.items() if path.endswith(ends)}
+    return {
+        name: tuple(Change(path, "file", (front + text).encode()) for path, text in found.items())
+        for name, front in fronts.items()
+        if found
     }
-    found |= {
-        name: (Change(path, "file", text.encode()),) for name, (path, text) in _STEERING.items()
-    }
-    return {name: changes for name, changes in found.items() if changes}
+
+
+def _other_tests(instance: Instance, read: Read) -> dict[str, _Patch]:
+    """Tests that do nothing, by the names of those that count."""
+    if not read("CMakeLists.txt"):
+        return {}
+    tests = "".join(
+        f"add_test(NAME [==[{name}]==] COMMAND ${{CMAKE_COMMAND}} -E true)\n"
+        for name in (*instance.fail_to_pass, *instance.pass_to_pass)
+    )
+    text = f"cmake_minimum_required(VERSION 3.16)\nproject(cheat NONE)\nenable_testing()\n{tests}"
+    return {"other-tests": (Change("CMakeLists.txt", "file", text.encode()),)}

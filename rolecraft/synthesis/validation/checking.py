@@ -41,6 +41,9 @@ class Checked:
     """Tests that were not the same each time."""
     cheats: tuple[str, ...] = ()
     """Cheats that were taken for a solution."""
+    tried: int | None = None
+    """So many cheats were tried; 0 if none is known for its runner and languages, None if none was
+    asked for."""
     problems: tuple[str, ...] = ()
     """All that is wrong with it, in words."""
     seconds: float = 0.0
@@ -103,6 +106,7 @@ async def _checked(
     grader = Grader(grader.provider, bases=bases, limits=grader.limits)
     problems: list[str] = []
     won: list[str] = []
+    tried = 0 if cheats else None
     references: list[Grade] = []
     empties: list[Grade] = []
     try:
@@ -111,7 +115,9 @@ async def _checked(
             references.append(await grader.grade_reference(instance))
             empties.append(await grader.grade(instance, EMPTY))
         if cheats:
-            for name, changes in cheats_on(candidate.texts(read)).items():
+            known = cheats_on(instance, candidate.texts(read), read)
+            tried = len(known)
+            for name, changes in known.items():
                 if (await grader.grade(instance, changes)).resolved:
                     won.append(name)
         problems += _said(instance, references, empties)
@@ -128,6 +134,7 @@ async def _checked(
         empty_resolved=sum(grade.resolved for grade in empties),
         flaky=tuple(flaky),
         cheats=tuple(won),
+        tried=tried,
         problems=tuple(problems),
         seconds=round(time.monotonic() - began, 3),
     )

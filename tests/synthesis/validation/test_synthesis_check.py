@@ -30,6 +30,7 @@ async def test_what_is_valid_is_resolved_by_its_reference_alone(small: Any) -> N
     (found,) = await checked(small, (bug, verdict), cheat=1)
     assert found.sound, found.problems
     assert (found.resolved, found.empty_resolved, found.flaky, found.cheats) == (2, 0, (), ())
+    assert found.tried == 7
 
 
 async def test_a_verdict_that_does_not_hold_is_told(small: Any) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from rolecraft.cli.main import app
 from rolecraft.errors import SandboxError
 from rolecraft.sandboxes import Bubblewrap
+from rolecraft.synthesis.candidates import Candidate
+from rolecraft.synthesis.ledger import Ledger
 from rolecraft.synthesis.validation.checking import check
+from rolecraft.synthesis.verdicts import Verdict
 
 SCRIPT = '''"""Runs three checks of `sums.txt` and writes what came of them."""
 import os, pathlib, sys, time
@@ -151,5 +156,23 @@ async def test_a_repository_in_c_plus_plus(small: Any, needs_program: Any) -> No
     found = await small.verdicts(*bugs, time_limit=PATIENT)
     assert [each.status for each in found] == ["valid", "no_test_fails", "does_not_load"]
     assert found[0].fail_to_pass == ("square",)
-    (proved,) = [each async for each in check(small.plan(), [(bugs[0], found[0])], again=1)]
+    running = check(small.plan(), [(bugs[0], found[0])], again=1, cheat=1)
+    (proved,) = [each async for each in running]
     assert proved.sound, proved.problems
+    assert (proved.tried, proved.cheats) == (4, ()), "three ends before `main`, and other tests"
+
+
+def test_where_no_cheat_is_known_it_is_said_that_none_was_tried(sums: Any) -> None:
+    """It once said `0 cheats taken for a solution`, after it had tried three of pytest."""
+    sums.plan()
+    bug = sums.candidate("1 2", "1 3")
+    with Ledger(sums.folder.candidates, Candidate, key=lambda each: each.id) as candidates:
+        candidates.append(bug)
+    verdict = Verdict(candidate=bug.id, status="valid", fail_to_pass=("second", "sum"))
+    with Ledger(sums.folder.verdicts, Verdict, key=lambda each: each.candidate) as verdicts:
+        verdicts.append(verdict)
+    done = CliRunner().invoke(app, ["synth", "check", str(sums.folder.path), "--again", "1"])
+    assert done.exit_code == 0, done.output
+    assert "cheats not tried." in done.output
+    assert "Cheats were not tried on 1 task" in done.output
+    assert "taken for a solution" not in done.output
