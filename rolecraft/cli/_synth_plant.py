@@ -9,6 +9,7 @@ import typer
 from rolecraft.cli._options import Debug, Json, Seed
 from rolecraft.cli._output import Output
 from rolecraft.cli._synth_options import Folder
+from rolecraft.cli._synth_then import then_validate
 
 if TYPE_CHECKING:
     from rolecraft.synthesis.candidates import Candidate
@@ -79,7 +80,7 @@ def plant(
                 on_candidate=drawn,
             )
         _tell(planted, output)
-        output.then("rolecraft", "synth", "validate", out)
+        then_validate(out, output)
 
 
 def _tell(planted: Planted, output: Output) -> None:

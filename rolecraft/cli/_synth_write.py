@@ -11,8 +11,19 @@ import typer
 from rolecraft.cli._exits import CommandLineError, ExitCode
 from rolecraft.cli._options import BaseUrl, Debug, Json, Seed
 from rolecraft.cli._output import Output
-from rolecraft.cli._synth_describe import asked_model, cost
+from rolecraft.cli._synth_model import (
+    MaxTokens,
+    Price,
+    RetryTimes,
+    Timeout,
+    asked_model,
+    cost,
+    in_options,
+    say_refused,
+    say_unanswered,
+)
 from rolecraft.cli._synth_options import AtOnce, Folder, WriterUsd
+from rolecraft.cli._synth_then import then_validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +32,6 @@ if TYPE_CHECKING:
     from rolecraft.synthesis.written.asked import Asked
     from rolecraft.synthesis.written.by_model import WrittenBugs
     from rolecraft.synthesis.written.given import GivenBugs
-
-_SHOWN = 5
 
 
 class How(StrEnum):
@@ -63,7 +72,11 @@ def write(
         int, typer.Option("--most", min=1, metavar="N", help="Ask so often altogether.")
     ] = 50,
     usd: WriterUsd = None,
+    price: Price = None,
     concurrency: AtOnce = 8,
+    timeout: Timeout = None,
+    retries: RetryTimes = None,
+    max_tokens: MaxTokens = None,
     patches: Annotated[
         Path | None,
         typer.Option(
@@ -87,18 +100,27 @@ def write(
         raise CommandLineError(
             "Who writes the bugs? Give `--model MODEL`, or `--patches DIR`, and not both."
         )
-    with Output(json=json, makes=True) as output:
+    with Output(json=json, makes=True) as output, in_options():
+        models = asked_model(
+            model, base_url, price=price, timeout=timeout, retries=retries, debug=debug
+        )
         if patches is not None:
-            _say_given(asyncio.run(_patches(folder, patches, polarity, output)), output)
+            given = asyncio.run(_patches(folder, patches, polarity, output))
+            _say_given(given, output)
+            came_of_it = given.made + given.before
+            short = bool(given.refused)
         else:
-            models = asked_model(model, base_url)
             assert models is not None
-            asking = _model(folder, models, how, most, usd, seed, concurrency, output)
+            asking = _model(folder, models, how, most, usd, seed, concurrency, max_tokens, output)
             found = asyncio.run(asking)
             _say_written(found, output)
-            if found.stopped or found.failed:
-                raise typer.Exit(ExitCode.INCOMPLETE)
-        output.then("rolecraft", "synth", "validate", folder)
+            came_of_it = found.made or bool(found.stopped) or not (found.nothing or found.failed)
+            short = bool(found.stopped or found.failed)
+        then_validate(folder, output)
+        if not came_of_it:
+            raise typer.Exit(ExitCode.ERROR)
+        if short:
+            raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def combine(
@@ -133,7 +155,7 @@ def combine(
             )
         output.result({"candidates": found.made, "before": found.before})
         output.say(f"{count(found.made, 'candidate')}{_before(found.before)}.")
-        output.then("rolecraft", "synth", "validate", folder)
+        then_validate(folder, output)
 
 
 async def _patches(folder: Path, patches: Path, polarity: PatchIs, output: Output) -> GivenBugs:
@@ -156,10 +178,11 @@ async def _model(
     usd: float | None,
     seed: int,
     concurrency: int,
+    max_tokens: int | None,
     output: Output,
 ) -> WrittenBugs:
     from rolecraft.synthesis.folder import SynthesisFolder
-    from rolecraft.synthesis.written.by_model import write_bugs
+    from rolecraft.synthesis.written.by_model import MAX_TOKENS, write_bugs
 
     assert models.everyone is not None
     try:
@@ -178,7 +201,9 @@ async def _model(
                 usd=usd,
                 seed=seed,
                 at_once=concurrency,
+                max_tokens=max_tokens or MAX_TOKENS,
                 on_asked=told,
+                on_wait=output.note,
             )
     finally:
         await models.aclose()
@@ -221,15 +246,11 @@ def _say_written(found: WrittenBugs, output: Output) -> None:
     from rolecraft.trajectories.in_words import count
 
     made = count(found.made, "candidate")
-    before = count(found.before, "question")
-    output.say(f"{made}; {before} had been asked before.")
-    for why, often in found.nothing.most_common(_SHOWN):
-        output.say(f"{often} answers gave none: {why}.")
-    each = found.usd / found.made if found.usd is not None and found.made else None
-    output.say(f"Cost: {cost(found.usd)} in all, {cost(each)} a candidate.")
-    for item, why in list(found.failed.items())[:_SHOWN]:
-        output.warn(f"{item}: {why}")
-    if len(found.failed) > _SHOWN:
-        output.warn(f"… and {len(found.failed) - _SHOWN} more without an answer.")
-    if found.stopped:
-        output.warn(f"{found.stopped} The rest is left: call it again with more.")
+    before = f"; {count(found.before, 'question')} had been asked before" if found.before else ""
+    output.say(f"{made}{before}.")
+    say_refused(found.nothing, output)
+    if found.made or found.nothing:
+        each = found.usd / found.made if found.usd is not None and found.made else None
+        share = f", {cost(each)} a candidate" if each is not None else ""
+        output.say(f"Cost: {cost(found.usd)} in all{share}.")
+    say_unanswered(found.failed, found.stopped, output)

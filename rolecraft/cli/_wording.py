@@ -27,6 +27,16 @@ _IN_PYTHON = (
         "once `--modes FILE` tells",
     ),
 )
+_WITH_OPTIONS = (
+    (
+        r"Give it `prices=\([^)]*\)`, or limit `tokens` or `calls` instead\.",
+        "Say what it costs with `--price IN,OUT`.",
+    ),
+    (r"`LiteLLMModel\(retries=\.\.\.\)`", "`--retries`"),
+    (r"Each attempt had `timeout=(\S+)` seconds", r"Each attempt had \1 seconds (`--timeout`)"),
+    (r"Check `base_url=([^`]*)`", r"Check `--base-url \1`"),
+)
+"""For commands that are known to have these options, which judges are asked without."""
 
 
 def in_words_of_commands(text: str, options: set[str] | None = None) -> str:
@@ -34,7 +44,7 @@ def in_words_of_commands(text: str, options: set[str] | None = None) -> str:
 
     `options` are those of the command; None: it asks a judge, and has all that are named here.
     """
-    for pattern, words in _IN_PYTHON:
+    for pattern, words in (*(_WITH_OPTIONS if options is not None else ()), *_IN_PYTHON):
         if options is None or options.issuperset(re.findall(r"--[a-z-]+", words)):
             text = re.sub(pattern, words, text)
     return text

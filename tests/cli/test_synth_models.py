@@ -141,3 +141,120 @@ def test_a_task_without_a_text_has_its_reason_and_the_command_that_comes_next(cl
     done = cli("synth", "describe", folder.path, "--again")
     assert "1 task without a text: the failing tests print nothing." in done.out
     assert asked not in done.err.replace("\n", " "), "there is nothing to tell a model"
+
+
+FUNCTIONS = "\n\n".join(
+    f"def add_{name}(number):\n    more = number + {index}\n    return more\n"
+    for index, name in enumerate(("none", "one", "two", "three", "four"))
+)
+
+
+@pytest.fixture
+def functions(folder):
+    """The folder with more functions to ask about, and no bug yet."""
+    folder.candidates.unlink()
+    folder.verdicts.unlink()
+    (folder.source / "sums.py").write_text(f"{CODE}\n\n{FUNCTIONS}")
+    return folder
+
+
+USELESS = """
+SAID = iter(["Sorry.", "Sorry.", "BUG: none", "BUG: none", "BUG: none", "BUG: none"])
+
+
+def useless(call):
+    return next(SAID)
+"""
+
+
+def test_answers_that_are_all_useless_are_told_by_kind_and_are_no_success(cli, functions, tmp_path):
+    """ "0 candidates", the next command and exit code 0 were all there was of three answers."""
+    (tmp_path / "models.py").write_text(USELESS)
+    asked = ("--model", "models.py:useless", "--most", "3", "--concurrency", "1")
+    done = cli("synth", "write", functions.path, *asked)
+    assert done.code == 1, done.err
+    assert "1 answer could not be used: it has no line that begins with `BUG:`." in done.out
+    assert "2 answers could not be used: it is not one block of code (the first: " in done.out
+    assert "Next:" not in done.err
+    done = cli("synth", "write", functions.path, *asked)
+    assert done.code == 0
+    assert "0 candidates; 3 questions had been asked before." in done.out
+    assert "Cost" not in done.out, "nothing was asked"
+
+
+@pytest.mark.slow
+def test_a_server_that_refuses_each_question_is_asked_three_and_told_once(
+    process, provider_that, functions
+):
+    server = provider_that(lambda server, body: (404, "no such model"))
+    asked = ("--most", "6", "--concurrency", "1")
+    done = process("synth", "write", functions.path, *_model(server), *asked)
+    assert (done.code, len(server.asked)) == (1, 3)
+    assert done.err.count("no such model") == 1
+    assert "it answered no question" in done.err
+    assert not functions.written.read_bytes(), "nothing counts as asked"
+
+
+@pytest.mark.slow
+def test_a_model_of_no_known_price_has_one_by_an_option(process, provider_that, folder):
+    """The way out named Python: `prices=(...)`."""
+    folder.candidates.unlink()
+    folder.verdicts.unlink()
+    server = provider_that(lambda server, body: BUG)
+    at = ("--model", "openai/mine", "--base-url", server.url, "--most", "1", "--usd", "1")
+    done = process("synth", "write", folder.path, *at)
+    assert (done.code, server.asked) == (2, [])
+    assert "Say what it costs with `--price IN,OUT`." in done.err
+    done = process("synth", "write", folder.path, *at, "--price", "10,20")
+    assert done.code == 0, done.err
+    assert "Cost: $0.000140 in all, $0.000140 a candidate." in done.out
+
+
+@pytest.mark.slow
+def test_a_server_that_is_not_there_ends_it_with_the_options_that_help(process, functions):
+    at = ("--model", "openai/mine", "--base-url", "http://127.0.0.1:9/v1", "--retries", "0")
+    done = process("synth", "write", functions.path, *at)
+    assert done.code == 1
+    assert "Is it running? Check `--base-url 'http://127.0.0.1:9/v1'`." in done.err
+
+
+@pytest.mark.parametrize("given", [["--price", "1"], ["--price", "a,b"], ["--price", "-1,2"]])
+def test_a_price_that_is_none_is_refused(cli, folder, given, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    done = cli("synth", "write", folder.path, "--model", "openai/m", *given)
+    assert done.code == 2
+    assert "such as 0.15,0.6" in done.err
+
+
+def test_an_option_about_a_model_wants_one(cli, folder):
+    done = cli("synth", "write", folder.path, "--patches", folder.path, "--timeout", "3")
+    assert done.code == 2
+    assert "name it with `--model`" in done.err
+
+
+PATCH = """--- a/sums.py
++++ b/sums.py
+@@ -1,4 +1,4 @@
+ def double(number):
+     \"\"\"Return a number twice.\"\"\"
+-    twice = number + number
++    twice = number
+     return twice
+"""
+
+
+def test_a_patch_that_fits_the_other_way_round_says_so_and_nothing_comes_next(cli, folder):
+    folder.candidates.unlink()
+    folder.verdicts.unlink()
+    patches = folder.path.parent / "patches"
+    patches.mkdir()
+    (patches / "one.patch").write_text(PATCH)
+    for _ in range(2):
+        done = cli("synth", "write", folder.path, "--patches", patches)
+        assert done.code == 1
+        assert "the other way round it does: `--polarity bug`" in done.err
+        assert "Next:" not in done.err
+    (patches / "words.patch").write_text("just words")
+    done = cli("synth", "write", folder.path, "--patches", patches, "--polarity", "bug")
+    assert done.code == 3, "one of two"
+    assert f"Next: rolecraft synth validate {folder.path}" in done.err.replace("\n", " ")

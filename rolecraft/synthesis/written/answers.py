@@ -15,7 +15,10 @@ _BUG = re.compile(r"^\W*bug\W*:\s*(.+?)\W*$", re.IGNORECASE | re.MULTILINE)
 
 
 class BadAnswer(ValueError):
-    """An answer that cannot be used; its text says why, in words for the model."""
+    """An answer that cannot be used; its text says why, in words for the model.
+
+    What is peculiar to this one answer stands behind a colon.
+    """
 
 
 def bug_line(answer: str) -> str:
@@ -36,7 +39,7 @@ def read_function(answer: str, entity: Entity) -> str:
     """
     blocks = _BLOCK.findall(answer)
     if len(blocks) != 1:
-        raise BadAnswer(f"it has {len(blocks)} blocks of code, and one is wanted")
+        raise BadAnswer(f"it is not one block of code: it has {len(blocks)} blocks")
     code = textwrap.dedent(blocks[0][1]).strip("\n") + "\n"
     try:
         body = cst.parse_module(code).body
@@ -48,7 +51,7 @@ def read_function(answer: str, entity: Entity) -> str:
         raise BadAnswer("its code is not one definition and nothing else")
     made, was = body[0], entity.node
     if type(made) is not type(was) or made.name.value != was.name.value:
-        raise BadAnswer(f"its code does not define `{was.name.value}`")
+        raise BadAnswer(f"its code does not define what was asked for: `{was.name.value}`")
     if isinstance(made, cst.FunctionDef) and isinstance(was, cst.FunctionDef):
         if _head(made) != _head(was):
             raise BadAnswer("the parameters, or whether it is async, are not the same")

@@ -22,6 +22,8 @@ class Asked:
     """Why nothing did: `does_not_apply`, the answer is none, it is there already, …"""
     usd: float | None = None
     """What it took; None if no model was asked or the price is unknown."""
+    again: bool = False
+    """Whether the next call asks again: the budget did not cover all that was to be asked."""
 
 
 class Written:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -68,7 +68,7 @@ class WrittenBugs:
     usd: float | None = 0.0
     """What this call took; None where a price is not known."""
     stopped: str = ""
-    """What ended it early: the budget."""
+    """What ended it early: the budget, or that the model answered no more."""
 
     def count(self, asked: Asked) -> None:
         if asked.candidate is not None:
@@ -97,14 +97,17 @@ async def write_bugs(
     usd: float | None = None,
     seed: int = 0,
     at_once: int = 8,
+    max_tokens: int = MAX_TOKENS,
     on_asked: OnAsked = lambda asked: None,
+    on_wait: Callable[[str], None] = lambda words: None,
 ) -> WrittenBugs:
     """Ask `model` about functions that some test runs, `most` times altogether.
 
     Functions come in an order that the seed decides, each a second time only when all had their
     turn. `usd` is what models may cost, with what earlier calls on this folder took. An item is
-    asked about once: called again, it goes on where it was. Raises `UsageError` where no function
-    is to be asked about.
+    asked about once: called again, it goes on where it was. `on_wait` is told in words what is
+    waited for. Raises `UsageError` where no function is to be asked about, and `ModelError` for a
+    model that answers nothing at all.
     """
     plan = Plan.load(folder)
     items = list(_items(plan, how, model.name, most, seed))
@@ -121,13 +124,15 @@ async def write_bugs(
             model,
             usd=usd,
             spent_usd=ledgers.spent_usd if usd is not None else 0.0,
-            max_tokens=MAX_TOKENS,
+            max_tokens=max_tokens,
             at_once=at_once,
+            on_wait=on_wait,
         )
 
         def todo() -> Iterator[_Item]:
             for item in items:
-                if item.name in ledgers.asked:
+                known = ledgers.asked.get(item.name)
+                if known is not None and not known.again:
                     found.before += 1
                 else:
                     yield item
@@ -138,21 +143,24 @@ async def write_bugs(
                 system=_MODIFY if how == "modify" else _REWRITE,
                 seed=hash64("written", seed, item.name) % 2**31,
             )
+            again = False
             try:
                 made, why = await _ask(conversation, entity, text, how, plan, model.name)
             except (LimitReached, ModelError) as error:
+                again = isinstance(error, LimitReached)
                 if conversation.usage.calls:  # what was paid for is entered
-                    made, why = None, f"no answer that can be used, then: {error}"
-                elif isinstance(error, LimitReached):
+                    made, why = None, f"after one that could not be used there was none: {error}"
+                elif again:
                     raise
                 else:
                     found.failed[item.name] = str(error)
                     return
-            usd = conversation.usd
+            found.usd = _sum(found.usd, conversation.usd)
+            known = ledgers.asked.get(item.name)
+            usd = conversation.usd if known is None else _sum(conversation.usd, known.usd)
             asked = ledgers.add(
-                Asked(item=item.name, candidate=_priced(made, usd), why=why, usd=usd)
+                Asked(item=item.name, candidate=_priced(made, usd), why=why, usd=usd, again=again)
             )
-            found.usd = None if found.usd is None or usd is None else found.usd + usd
             found.count(asked)
             on_asked(asked)
 
@@ -232,6 +240,10 @@ def _candidate(
         note=note[:300],
         about={"model": model},
     )
+
+
+def _sum(usd: float | None, more: float | None) -> float | None:
+    return None if usd is None or more is None else usd + more
 
 
 def _priced(made: Candidate | None, usd: float | None) -> Candidate | None:

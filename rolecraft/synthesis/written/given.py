@@ -78,8 +78,11 @@ async def take_patches(
         for name, patch in patches:
             digest = hashlib.sha256(patch.encode("utf-8", "replace")).hexdigest()[:16]
             item = f"{polarity}:{digest}"
-            if item in ledgers.asked:
-                found.before += 1
+            if (known := ledgers.asked.get(item)) is not None:
+                if known.candidate is not None:
+                    found.before += 1
+                else:
+                    found.refused[name] = known.why
                 continue
             made, why = await _candidate(plan, name, patch, polarity)
             asked = ledgers.add(Asked(item=item, candidate=made, why=why))
@@ -103,7 +106,8 @@ async def _candidate(
     try:
         changes = await changes_of_text(Path(plan.project.source), kept, reverse=polarity == "fix")
     except PatchError as error:
-        return None, f"does_not_apply: {' '.join(error.reason.split())}"
+        reason = f"does_not_apply: {' '.join(error.reason.split())}"
+        return None, reason + await _other_way(plan, kept, polarity)
     read = plan.reader()
     edits: list[Edit] = []
     for change in changes:
@@ -131,6 +135,16 @@ async def _candidate(
         note=f"{note}; left aside: {', '.join(aside)}" if aside else note,
         about={"patch": name, **({"left_aside": aside} if aside else {})},
     ), ""
+
+
+async def _other_way(plan: Plan, patch: str, polarity: Polarity) -> str:
+    """Words that say so if a patch that does not apply does the other way round."""
+    try:
+        await changes_of_text(Path(plan.project.source), patch, reverse=polarity == "bug")
+    except PatchError:
+        return ""
+    other = "bug" if polarity == "fix" else "fix"
+    return f"; the other way round it does: `--polarity {other}`"
 
 
 def _without_tests(patch: str, plan: Plan) -> tuple[str, list[str]]:

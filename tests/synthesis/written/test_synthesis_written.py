@@ -147,6 +147,17 @@ def test_what_was_paid_before_a_model_failed_is_entered_and_not_paid_again(made)
     assert again.before == 1
 
 
+def test_a_question_whose_second_try_the_budget_refused_is_asked_again(made):
+    """It counted as asked, though the command said that the rest is left for more money."""
+    made.plan()
+    found = asyncio.run(write_bugs(made.folder, Author("nonsense"), most=1, usd=0.015))
+    assert (found.usd, found.made) == (pytest.approx(0.01), 0)
+    again = asyncio.run(write_bugs(made.folder, Author(_answer(SQUARE)), most=1, usd=1.0))
+    assert (again.made, again.before, again.usd) == (1, 0, pytest.approx(0.01))
+    (candidate,) = _candidates(made)
+    assert candidate.usd == pytest.approx(0.02), "with what the first try took"
+
+
 def test_a_function_to_be_written_anew_is_not_shown_and_the_same_one_is_no_bug(made):
     made.plan()
     model = Author(_answer(SQUARE.replace("side + side", "side * side"), bug=""))
