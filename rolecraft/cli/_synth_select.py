@@ -159,12 +159,15 @@ def _show(found: Statistics, output: Output) -> None:
         output.table("Files of code", ("file", "tasks"), rows, numeric=1, whole=1)
     if found.solvers:
         rows = [
-            (name, row.attempts, row.tasks, _number(row.pass_rate), _number(row.turns),
-             "unknown" if row.usd is None else f"{row.usd:.4f}")
+            (name, row.attempts, row.resolved, row.tasks, _number(row.pass_rate),
+             _number(row.turns), "unknown" if row.usd is None else f"{row.usd:.4f}")
             for name, row in found.solvers.items()
         ]  # fmt: skip
-        head = ("solver", "attempts", "tasks", "pass rate", "answers", "USD each")
-        output.table("Attempts", head, rows, numeric=1)
+        columns = ("solver", "attempts", "resolved", "tasks", "pass rate", "answers", "USD each")
+        output.table("Attempts", columns, rows, numeric=1)
+        shares = [(row.pass_rate, row.resolved / row.attempts) for row in found.solvers.values()]
+        if any(_number(rate) != _number(share) for rate, share in shares):
+            output.say("A pass rate is the mean of the tasks' own, however often each was tried.")
 
 
 def _number(value: float | None) -> str:

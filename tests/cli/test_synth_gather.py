@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from rolecraft.cli.main import app
 from rolecraft.synthesis.candidates import Candidate, Edit, candidate_id
+from rolecraft.synthesis.difficulty.attempts import Attempt, open_attempts
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger
 from rolecraft.synthesis.plan import Plan
@@ -210,6 +211,22 @@ def test_figures_are_tables_for_people(folder) -> None:
     assert done.exit_code == 0
     assert "sizes: 2 candidates, 2 validated, 2 valid, 2 tasks; 2 tests." in done.stdout
     assert "op-change" in done.stdout
+
+
+def test_a_pass_rate_that_is_not_the_share_of_attempts_is_explained(folder) -> None:
+    """2 of 3 attempts were solved, and `stats` said 0.5 without a word on how it came by that."""
+    synth("gather", str(folder))
+    first, second = (row["instance_id"] for row in rows(folder))
+    with open_attempts(SynthesisFolder(folder)) as attempts:
+        for task, number in ((first, 1), (first, 2), (second, 1)):
+            attempts.append(
+                Attempt(task=task, solver="some", number=number, resolved=task == first)
+            )
+    done = CliRunner().invoke(app, ["synth", "stats", str(folder)])
+    assert done.exit_code == 0
+    (line,) = (line.split() for line in done.stdout.splitlines() if line.strip()[:5] == "some ")
+    assert line[:5] == ["some", "3", "2", "2", "0.5"]
+    assert "A pass rate is the mean of the tasks' own" in done.stdout
 
 
 def test_without_a_model_the_tasks_are_refused_before_anything_is_recorded(folder) -> None:

@@ -60,6 +60,8 @@ class SolverRow:
     """One solver."""
 
     attempts: int = 0
+    resolved: int = 0
+    """Of the attempts."""
     tasks: int = 0
     pass_rate: float | None = None
     """The mean over tasks of each one's share of attempts that solved it."""
@@ -164,7 +166,8 @@ def _add_tasks(found: Statistics, folder: SynthesisFolder) -> None:
 
 def _solver(attempts: list[Attempt]) -> SolverRow:
     rates = pass_rates(attempts)
-    row = SolverRow(len(attempts), len(rates), sum(rates.values()) / len(rates))
+    resolved = sum(each.resolved for each in attempts)
+    row = SolverRow(len(attempts), resolved, len(rates), sum(rates.values()) / len(rates))
     for rate in rates.values():
         row.bins[min(int(rate * BINS), BINS - 1)] += 1
     row.turns = sum(each.turns for each in attempts) / len(attempts)

@@ -127,6 +127,7 @@ def test_the_figures_of_a_folder(tried) -> None:
     assert (row.candidates, row.validated, row.valid, row.tasks) == (2, 2, 1, 1)
     good, bad = found.solvers["good"], found.solvers["bad"]
     assert (good.attempts, good.tasks, good.usd, bad.usd) == (6, 3, 0.5, None)
+    assert (good.resolved, bad.resolved) == (4, 1)
     assert good.pass_rate == pytest.approx(2 / 3)
     assert good.bins == [1, 0, 0, 0, 0, 0, 0, 0, 0, 2]
     assert bad.bins == [2, 0, 0, 0, 0, 1, 0, 0, 0, 0]
