@@ -33,6 +33,18 @@ def carry_over(old: Path, new: Path) -> list[str]:
     return sorted(names)
 
 
+def clear(folder: Path) -> None:
+    """Delete the tasks of a folder. What stays is the user's, with `scenario.py`, and what
+    `summary.json` knows of it for the next time.
+    """
+    for path in (folder / ROWS, folder / PARQUET):
+        path.unlink(missing_ok=True)
+    for end in PATCH_ENDS:
+        for path in (folder / PATCHES).glob(f"*{end}"):
+            path.unlink()
+    shutil.rmtree(folder / REPOSITORY, ignore_errors=True)
+
+
 def bring(old: Path, new: Path) -> None:
     """Have a file, a link or a folder in a second place."""
     if old.is_dir() and not old.is_symlink():

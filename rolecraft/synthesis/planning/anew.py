@@ -17,6 +17,7 @@ from typing import Any
 
 from rolecraft.environments.software_engineering._listing import listing
 from rolecraft.synthesis.folder import SynthesisFolder
+from rolecraft.synthesis.gathering import kept
 from rolecraft.synthesis.planning.settings import PlanSettings
 from rolecraft.trajectories.append_file import AppendFile
 
@@ -52,7 +53,8 @@ def digest_of(folder: Path) -> str:
 
 
 def clear(folder: SynthesisFolder) -> None:
-    """Delete a plan and what was made from it, the plan last; the venv stays.
+    """Delete a plan and what was made from it, the plan last; the venv stays, and what the user has
+    put among the tasks.
 
     Raises `JournalError`, and deletes nothing, while another process writes one of the ledgers.
     """
@@ -64,7 +66,7 @@ def clear(folder: SynthesisFolder) -> None:
         for path in ledgers:
             if path.exists():
                 held.enter_context(closing(AppendFile(path)))
-        for made in (folder.tasks, folder.attempts):
-            shutil.rmtree(made, ignore_errors=True)
+        kept.clear(folder.tasks)
+        shutil.rmtree(folder.attempts, ignore_errors=True)
         for path in (*ledgers, folder.validation, folder.plan):
             path.unlink(missing_ok=True)

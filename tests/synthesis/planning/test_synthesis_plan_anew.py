@@ -73,23 +73,24 @@ def bug(folder: SynthesisFolder) -> None:
         path.write_text("not read\n")
     with open_attempts(folder) as ledger:
         ledger.append(Attempt(task="t", solver="s", number=1, resolved=True))
-    for made in (folder.tasks, folder.attempts):
-        made.mkdir()
-        (made / "one").touch()
+    for path in (
+        *("attempts/s/t/r1.jsonl", "tasks/tasks.jsonl", "tasks/tasks.parquet"),
+        *("tasks/patches/t.bug.patch", "tasks/patches/t.fix.patch", "tasks/repository/HEAD"),
+        *("tasks/scenario.py", "tasks/patches/mine.patch", "tasks/notes/a.md"),
+    ):
+        (folder.path / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / path).touch()
 
 
 def made_from_the_plan(folder: SynthesisFolder) -> list[str]:
-    return sorted(
-        path.name
-        for path in folder.path.iterdir()
-        if path.name not in ("plan.json", "source", "environment")
-    )
+    paths = (path.relative_to(folder.path) for path in folder.path.rglob("*") if path.is_file())
+    return sorted(str(path) for path in paths if path.parts[0] not in ("plan.json", "source"))
 
 
 def test_a_changed_source_is_refused_and_the_command_that_is_named_plans_it(planned) -> None:
     source, folder, words = planned
     bug(folder)
-    assert len(made_from_the_plan(folder)) == 8
+    assert len(made_from_the_plan(folder)) == 15
     kept = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
     changed = CODE.replace("side * side", "side**2")
     (source / "shapes.py").write_text(changed)
@@ -99,7 +100,9 @@ def test_a_changed_source_is_refused_and_the_command_that_is_named_plans_it(plan
     assert {path: path.read_bytes() for path in kept} == kept, "a refusal loses nothing"
     run_what_is_said(said)
     assert (folder.source / "shapes.py").read_text() == changed
-    assert made_from_the_plan(folder) == [], "what was made from the old plan is not mixed in"
+    assert made_from_the_plan(folder) == [
+        *("tasks/notes/a.md", "tasks/patches/mine.patch", "tasks/scenario.py")
+    ], "what was made from the old plan is not mixed in, and what is the user's stays"
     assert "is there already" in run(*words)
 
 
