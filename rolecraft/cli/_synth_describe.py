@@ -50,7 +50,7 @@ def describe(
     import asyncio
 
     from rolecraft.synthesis.folder import SynthesisFolder
-    from rolecraft.synthesis.texts.describe import TELLS_TOO_MUCH
+    from rolecraft.synthesis.texts.telling import TELLS_TOO_MUCH
 
     with Output(json=json, makes=True) as output:
         place = SynthesisFolder(folder)
@@ -138,6 +138,9 @@ def _say(found: Described, place: SynthesisFolder, output: Output) -> None:
     if found.alike:
         said = "says what another task's says as well" if found.alike == 1 else "say what others do"
         output.say(f"{found.alike:,} of them {said}: their failing tests tell no more.")
+    if found.unproven:
+        why = f": {found.why_unproven}" if found.why_unproven else ""
+        output.say(f"The code of {found.unproven:,} of them could not be run{why}.")
     if found.kept:
         output.say(
             f"{count(found.kept, 'task')} had been described before (--again writes new texts)."

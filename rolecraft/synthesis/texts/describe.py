@@ -10,6 +10,7 @@ is gone when its text is written, but for a digest by which texts that would say
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,26 +19,22 @@ from pathlib import Path
 from rolecraft.errors import LimitReached, ModelError, UsageError
 from rolecraft.models.base import Model
 from rolecraft.models.hashing import hash64
+from rolecraft.sandboxes import SandboxProvider
 from rolecraft.synthesis.asking import Asker
 from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger, LedgerView
 from rolecraft.synthesis.plan import Plan
-from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.texts.alike import gist
 from rolecraft.synthesis.texts.by_model import write_text
-from rolecraft.synthesis.texts.leak_check import find_leaks
 from rolecraft.synthesis.texts.leaks import Leak
+from rolecraft.synthesis.texts.proof import Proof
 from rolecraft.synthesis.texts.readme import about
-from rolecraft.synthesis.texts.solution import Solution, Sources
-from rolecraft.synthesis.texts.symptom import Symptom, symptoms, told_less
-from rolecraft.synthesis.texts.templates import filled_in
+from rolecraft.synthesis.texts.solution import Sources
+from rolecraft.synthesis.texts.telling import Telling, Told
 from rolecraft.synthesis.texts.text import IssueText, TextSource
 from rolecraft.synthesis.verdicts import Verdict
 
-TELLS_TOO_MUCH = "nothing can be said of the failing tests without naming what was changed"
-SILENT = "the failing tests print nothing"
-NOT_READ = "no symptom could be read from what the failing tests print"
 SHOWN_TO_MODEL = 3
 """Symptoms that a model is told of, at most."""
 
@@ -54,6 +51,10 @@ class Described:
     """New ones that say what another task's text says as well: their failing tests tell no more."""
     without: dict[str, str] = field(default_factory=dict)
     """Ids of which nothing can be said, and why: `TELLS_TOO_MUCH`, `SILENT` or `NOT_READ`."""
+    unproven: int = 0
+    """New texts by templates whose code could not be run, with the bug and without."""
+    why_unproven: str = ""
+    """Why no code could be run, if so."""
     failed: dict[str, str] = field(default_factory=dict)
     """Ids for which the model did not answer, and why: the next call asks again."""
     usd: float | None = 0.0
@@ -74,17 +75,20 @@ async def describe(
     usd: float | None = None,
     at_once: int = 8,
     again: bool = False,
+    provider: SandboxProvider | None = None,
+    prove: bool = True,
     on_text: Callable[[IssueText], None] = lambda text: None,
 ) -> Described:
     """Write `folder.texts` for the valid candidates: by `model`, or by templates.
 
     `usd` is what models may cost in US dollars, with what earlier calls on this folder took, also
     for texts that were replaced. With `again` also tasks that have a text get a new one; a `model`
-    is asked without it about tasks of which templates could say nothing. Raises
+    is asked without it about tasks of which templates could say nothing. The code of templates is
+    run in sandboxes of `provider`, with the bug and without, unless `prove` is False. Raises
     `UsageError` if there is no plan or nothing was validated, and `ModelError` for a model that
     cannot be asked at all.
     """
-    project = Plan.load(folder).project
+    plan = Plan.load(folder)
     if not folder.verdicts.exists():
         raise UsageError(
             f"Nothing in `{folder.path}` is validated yet: `rolecraft synth validate "
@@ -95,7 +99,7 @@ async def describe(
     verdicts = LedgerView(folder.verdicts, Verdict, key=lambda each: each.candidate)
     texts = Ledger(folder.texts, IssueText, key=lambda each: each.task)
     with candidates, verdicts, texts:
-        writing = await asyncio.to_thread(_Writing, project, texts, found, on_text)
+        writing = await asyncio.to_thread(_Writing, plan, provider, prove, texts, found, on_text)
         if not again:
             writing.said.update(gist(each.text) for each in texts if each.has_text)
 
@@ -109,18 +113,19 @@ async def describe(
                     continue
                 yield candidates[verdict.candidate], verdict
 
-        if model is None:
-            for candidate, verdict in todo():
-                await writing.by_template(candidate, verdict)
-            return found
-        spent = sum(text.spent_usd for text in texts) if usd is not None else 0.0
-        asker = Asker(model, usd=usd, spent_usd=spent, at_once=at_once)
+        async with contextlib.aclosing(writing):
+            if model is None:
+                for candidate, verdict in todo():
+                    await writing.by_template(candidate, verdict)
+                return found
+            spent = sum(text.spent_usd for text in texts) if usd is not None else 0.0
+            asker = Asker(model, usd=usd, spent_usd=spent, at_once=at_once)
 
-        async def work(item: tuple[Candidate, Verdict]) -> None:
-            await writing.by_model(*item, asker)
+            async def work(item: tuple[Candidate, Verdict]) -> None:
+                await writing.by_model(*item, asker)
 
-        stopped = await asker.each(todo(), work)
-        found.stopped = "" if stopped is None else str(stopped)
+            stopped = await asker.each(todo(), work)
+            found.stopped = "" if stopped is None else str(stopped)
     return found
 
 
@@ -129,42 +134,36 @@ def _to_be_asked(text: IssueText, model: Model | None) -> bool:
     return model is not None and not text.has_text and not text.model
 
 
-@dataclass(slots=True)
-class _Told:
-    """A task's symptoms as texts."""
-
-    solution: Solution
-    clean: list[str]
-    """Such as give nothing away: first those that no other task has, of each the best first."""
-    leaks: tuple[Leak, ...]
-    """Of the others."""
-    rest: list[str]
-    """The others, as they are."""
-    lacking: str
-    """Why none is clean, if so."""
-
-
 class _Writing:
     def __init__(
         self,
-        project: Project,
+        plan: Plan,
+        provider: SandboxProvider | None,
+        prove: bool,
         texts: Ledger[IssueText],
         found: Described,
         on_text: Callable[[IssueText], None],
     ) -> None:
-        self._project, self._texts, self._found, self._on_text = project, texts, found, on_text
-        self._sources = Sources(project, project.read)
+        self._project, self._texts, self._found = plan.project, texts, found
+        self._on_text = on_text
+        project = plan.project
+        sources = Sources(project, project.read)
+        self._proof = Proof(plan, sources, provider=provider, wanted=prove)
+        self._telling = Telling(project, sources, self._proof, self._is_new)
         self._about = about(Path(project.source))
         self.said: set[bytes] = set()
         """The gist of each text that is there."""
-        self._turn = asyncio.Lock()
+
+    async def aclose(self) -> None:
+        self._found.why_unproven = self._proof.why
+        await self._proof.close()
 
     async def by_template(self, candidate: Candidate, verdict: Verdict) -> None:
-        told = await self._told(candidate, verdict, most=1)
+        told = await self._telling.of(candidate, verdict, most=1)
         self._write(candidate.id, told, "", None, "", ())
 
     async def by_model(self, candidate: Candidate, verdict: Verdict, asker: Asker) -> None:
-        told = await self._told(candidate, verdict, most=SHOWN_TO_MODEL)
+        told = await self._telling.of(candidate, verdict, most=SHOWN_TO_MODEL)
         seen = told.clean[:SHOWN_TO_MODEL] or told.rest[:1]
         if not seen:
             self._write(candidate.id, told, "", None, "", ())
@@ -198,50 +197,13 @@ class _Writing:
         else:
             self._write(candidate.id, told, name, written.usd, written.why, written.leaks)
 
-    async def _told(self, candidate: Candidate, verdict: Verdict, *, most: int) -> _Told:
-        """In a thread, for it is work of the processor alone: one at a time."""
-        async with self._turn:
-            return await asyncio.to_thread(self._tell, candidate, verdict, most)
-
-    def _tell(self, candidate: Candidate, verdict: Verdict, most: int) -> _Told:
-        """So many clean ones, and as many more as it takes to find one that no other task has."""
-        solution = self._sources.solution(candidate, verdict.fail_to_pass)
-        clean: list[str] = []
-        rest: list[str] = []
-        leaks: dict[Leak, None] = {}
-        lacking = NOT_READ if any(map(str.strip, verdict.messages.values())) else SILENT
-        for symptom in symptoms(solution, dict(verdict.messages), self._sources):
-            lacking = TELLS_TOO_MUCH
-            text, found = self._least(candidate.id, symptom, solution)
-            leaks.update(dict.fromkeys(found))
-            (rest if found else clean).append(text)
-            if len(clean) >= most and any(map(self._is_new, clean)):
-                break
-        clean.sort(key=self._is_new, reverse=True)
-        return _Told(solution, clean, tuple(leaks), rest, lacking)
-
     def _is_new(self, text: str) -> bool:
         return gist(text) not in self.said
-
-    def _least(
-        self, task: str, symptom: Symptom, solution: Solution
-    ) -> tuple[str, tuple[Leak, ...]]:
-        """A symptom as a text, told with as much as gives nothing away; else with its leaks."""
-        text = ""
-        found: tuple[Leak, ...] = ()
-        for less in told_less(symptom):
-            text = filled_in(
-                less, task=task, project=self._project.name, version=self._project.version
-            )
-            found = find_leaks(text, solution)
-            if not found:
-                break
-        return text, found
 
     def _write(
         self,
         task: str,
-        told: _Told,
+        told: Told,
         model: str,
         usd: float | None,
         why: str,
@@ -249,6 +211,7 @@ class _Writing:
     ) -> None:
         """By a template, where there is a symptom that can be told."""
         text = told.clean[0] if told.clean else ""
+        self._found.unproven += text in told.unproven
         if not text:
             self._found.without[task] = told.lacking
             why = f"{why}; {told.lacking}" if why else told.lacking

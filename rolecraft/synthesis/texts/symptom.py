@@ -88,9 +88,22 @@ def symptoms(solution: Solution, messages: dict[str, str], sources: Sources) -> 
     return sorted(found, key=lambda symptom: symptom.poorness)
 
 
+def plain(messages: dict[str, str]) -> list[Symptom]:
+    """What the failing tests of Python say, without what was done."""
+    found: dict[str, Symptom] = {}
+    for test, text in messages.items():
+        failure = read_failure(test, text)
+        said = ": ".join(filter(None, (failure.error, _short(failure.message))))
+        if said and test.partition("::")[0].endswith(".py"):
+            found.setdefault(said, Symptom("output", (), message=said, test=test))
+    return [*found.values()]
+
+
 def told_less(symptom: Symptom) -> Iterator[Symptom]:
     """The same with less and less of what may give the solution away, or may not be so."""
     yield symptom
+    if symptom.kind == "output" and "\n" in symptom.message:
+        yield replace(symptom, message=symptom.message.partition("\n")[0])
     if symptom.message and symptom.kind in ("error", "value"):
         yield replace(symptom, message="")
     if symptom.got:

@@ -1,0 +1,106 @@
+"""What the templates say of a task: its symptoms as texts that are so and give nothing away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rolecraft.synthesis.candidates import Candidate
+from rolecraft.synthesis.project import Project
+from rolecraft.synthesis.texts.leak_check import find_leaks
+from rolecraft.synthesis.texts.leaks import Leak
+from rolecraft.synthesis.texts.proof import Proof
+from rolecraft.synthesis.texts.solution import Solution, Sources
+from rolecraft.synthesis.texts.symptom import Symptom, plain, symptoms, told_less
+from rolecraft.synthesis.texts.templates import filled_in
+from rolecraft.synthesis.verdicts import Verdict
+
+TELLS_TOO_MUCH = "nothing can be said of the failing tests without naming what was changed"
+SILENT = "the failing tests print nothing"
+NOT_READ = "no symptom could be read from what the failing tests print"
+
+
+@dataclass(slots=True)
+class Told:
+    """A task's symptoms as texts."""
+
+    solution: Solution
+    lacking: str
+    """Why none is clean, if so."""
+    clean: list[str] = field(default_factory=list)
+    """Such as give nothing away: first those that were seen to be so, of these such as no other
+    task has, of each the best first."""
+    unproven: list[str] = field(default_factory=list)
+    """Those among them whose code could not be run."""
+    leaks: dict[Leak, None] = field(default_factory=dict)
+    """Of the others, each once."""
+    rest: list[str] = field(default_factory=list)
+    """The others, as they are."""
+
+
+class Telling:
+    """Tells of one task at a time."""
+
+    def __init__(
+        self, project: Project, sources: Sources, proof: Proof, is_new: Callable[[str], bool]
+    ) -> None:
+        """`is_new`: whether no other task's text says the same."""
+        self._project, self._sources, self._proof = project, sources, proof
+        self._is_new = is_new
+        self._turn = asyncio.Lock()
+
+    async def of(self, candidate: Candidate, verdict: Verdict, *, most: int) -> Told:
+        """So many texts, and as many more as it takes to find one that no other task has."""
+        async with self._turn:
+            return await self._of(candidate, verdict, most)
+
+    async def _of(self, candidate: Candidate, verdict: Verdict, most: int) -> Told:
+        messages = dict(verdict.messages)
+        solution, seen = await asyncio.to_thread(self._seen, candidate, verdict)
+        told = Told(solution, NOT_READ if any(map(str.strip, messages.values())) else SILENT)
+        proven: list[str] = []
+        for symptom in seen:
+            await self._add(symptom, candidate, told, proven)
+            enough = [*proven, *told.unproven] if self._proof.why else proven
+            if len(enough) >= most and any(map(self._is_new, enough)):
+                break
+        if not (proven or told.unproven):
+            for symptom in plain(messages):
+                await self._add(symptom, candidate, told, proven)
+        for texts in (proven, told.unproven):
+            texts.sort(key=self._is_new, reverse=True)
+        told.clean = [*proven, *told.unproven]
+        return told
+
+    def _seen(self, candidate: Candidate, verdict: Verdict) -> tuple[Solution, list[Symptom]]:
+        """Work of the processor alone, so it has a thread."""
+        solution = self._sources.solution(candidate, verdict.fail_to_pass)
+        return solution, symptoms(solution, dict(verdict.messages), self._sources)
+
+    async def _add(
+        self, symptom: Symptom, candidate: Candidate, told: Told, proven: list[str]
+    ) -> None:
+        """A symptom as a text, told with as much as is so and gives nothing away."""
+        leaky = ""
+        found: tuple[Leak, ...] = ()
+        false = False
+        for less in told_less(symptom):
+            text = await asyncio.to_thread(self._text, less, candidate)
+            leaks = await asyncio.to_thread(find_leaks, text, told.solution)
+            if leaks:
+                leaky, found = text, leaks
+                continue
+            so = await self._proof.says_true(text, less, symptom, candidate, told.solution)
+            if so is not False:
+                (told.unproven if so is None else proven).append(text)
+                return
+            false = True
+        if not false:
+            told.lacking = TELLS_TOO_MUCH
+            told.rest.append(leaky)
+            told.leaks.update(dict.fromkeys(found))
+
+    def _text(self, symptom: Symptom, candidate: Candidate) -> str:
+        of = self._project
+        return filled_in(symptom, task=candidate.id, project=of.name, version=of.version)
