@@ -90,7 +90,7 @@ def _say(found: Gathered, output: Output) -> None:
     for reason, names in sorted(found.left_out.items()):
         output.say(f"  {len(names):,} left out: they {_WORDS[reason]}.")
     if found.alike:
-        output.say(f"  {found.alike:,} have an issue text that says what another one's says.")
+        output.say(f"  {found.alike:,} have an issue text that says what an earlier one says.")
     if found.settings != Settings():
         output.say(f"  Parted with {found.settings}.")
     if found.kept:

@@ -145,7 +145,7 @@ def _show(found: Statistics, output: Output) -> None:
             f"{_number(spread.median)}, nine tenths at most {_number(spread.p90)}."
         )
     if found.alike:
-        output.say(f"Issue texts that say what another one says: {found.alike:,}.")
+        output.say(f"Issue texts that say what an earlier one says: {found.alike:,}.")
     if found.modifiers:
         rows = [
             (name, row.candidates, row.validated, row.valid, row.tasks,

@@ -15,7 +15,7 @@ from rolecraft.synthesis.gathering.row_files import ROWS
 from rolecraft.synthesis.gathering.tasks import gathered_rows
 from rolecraft.synthesis.ledger import read_ledger
 from rolecraft.synthesis.plan import Plan
-from rolecraft.synthesis.texts.alike import gist, more_than_one
+from rolecraft.synthesis.texts.alike import gist, repeated
 from rolecraft.synthesis.verdicts import Verdict
 
 BINS = 10
@@ -86,7 +86,7 @@ class Statistics:
     tasks: int = 0
     by_split: dict[str, int] = field(default_factory=dict)
     alike: int = 0
-    """Tasks whose text says what that of another one says as well."""
+    """Tasks whose text says what that of one before them says."""
     modifiers: dict[str, ModifierRow] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
     """Tasks that change each file of code, most first."""
@@ -158,7 +158,7 @@ def _add_tasks(found: Statistics, folder: SynthesisFolder) -> None:
         gists[gist(row["problem_statement"])] += 1
         found.modifiers.setdefault(row["modifier"], ModifierRow()).tasks += 1
     found.tasks = len(lines)
-    found.alike = more_than_one(gists)
+    found.alike = repeated(gists)
     found.files = dict(sorted(files.items(), key=lambda pair: (-pair[1], pair[0])))
     found.by_split = dict(sorted(splits.items()))
     found.lines = Spread.of(lines)

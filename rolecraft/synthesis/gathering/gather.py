@@ -75,7 +75,7 @@ class Gathered:
     kept: list[str] = field(default_factory=list)
     """The user's own files and folders in the folder, with a `scenario.py` that was changed."""
     alike: int = 0
-    """Tasks whose text says what that of another one says as well."""
+    """Tasks whose text says what that of one before them says."""
     remarks: list[str] = field(default_factory=list)
     """What a user should know, a sentence each."""
 

@@ -16,10 +16,10 @@ def gist(text: str) -> bytes:
 
 
 def alike(texts: Iterable[str]) -> int:
-    """How many of these say what another one of them says as well."""
-    return more_than_one(Counter(map(gist, texts)))
+    """How many of these say what one before them says: so many fewer different ones there are."""
+    return repeated(Counter(map(gist, texts)))
 
 
-def more_than_one(counted: Counter[bytes]) -> int:
-    """How many of these there are, but for those that are there once."""
-    return sum(often for often in counted.values() if often > 1)
+def repeated(counted: Counter[bytes]) -> int:
+    """How many of these were there before."""
+    return counted.total() - len(counted)
