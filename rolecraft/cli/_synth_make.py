@@ -13,6 +13,17 @@ from rolecraft.cli._synth_describe import describe
 from rolecraft.cli._synth_gather import gather
 from rolecraft.cli._synth_options import Environment, Workers
 from rolecraft.cli._synth_plan import plan
+from rolecraft.cli._synth_plan_options import (
+    Also,
+    MostFailing,
+    Pure,
+    Report,
+    Runner,
+    SuiteSeconds,
+    TestCommand,
+    Tests,
+    TestSeconds,
+)
 from rolecraft.cli._synth_plant import plant
 from rolecraft.cli._synth_validate import validate
 
@@ -28,7 +39,16 @@ def make(
             "--most", min=1, metavar="N", help="So many candidates; some three of four are tasks."
         ),
     ] = 400,
+    tests: Tests = None,
+    also: Also = None,
     environment: Environment = None,
+    runner: Runner = None,
+    test_command: TestCommand = None,
+    report: Report = "",
+    pure: Pure = False,
+    most_failing: MostFailing = 0.2,
+    test_seconds: TestSeconds = 30.0,
+    suite_seconds: SuiteSeconds = 900.0,
     workers: Workers = None,
     seed: Seed = 0,
     json: Json = False,
@@ -36,10 +56,26 @@ def make(
 ) -> None:
     """From a project to tasks in one go: plan, plant, validate, describe, gather.
 
-    Each has its default options. Called again, it goes on where it was.
+    The first has its options here, the others have their defaults. Called again, it goes on where
+    it was.
     """
     with all_steps():
-        plan(source, out, environment=environment, json=json, debug=debug)
+        plan(
+            source,
+            out,
+            tests=tests,
+            also=also,
+            environment=environment,
+            runner=runner,
+            test_command=test_command,
+            report=report,
+            pure=pure,
+            most_failing=most_failing,
+            test_seconds=test_seconds,
+            suite_seconds=suite_seconds,
+            json=json,
+            debug=debug,
+        )
         plant(out, most=most, seed=seed, json=json, debug=debug)
         validate(out, workers=workers, json=json, debug=debug)
         describe(out, json=json, debug=debug)

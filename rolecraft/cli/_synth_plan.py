@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rolecraft.cli._options import Debug, Json, Out
 from rolecraft.cli._output import Output
 from rolecraft.cli._synth_options import Environment
+from rolecraft.cli._synth_plan_options import (
+    Also,
+    MostFailing,
+    Pure,
+    Report,
+    Runner,
+    SuiteSeconds,
+    TestCommand,
+    Tests,
+    TestSeconds,
+)
 
 if TYPE_CHECKING:
     from rolecraft.synthesis.planning.summary import Summary
-
-Runner = Literal["pytest", "junit", "ctest"]
 
 
 def plan(
@@ -26,52 +35,16 @@ def plan(
         ),
     ],
     out: Out,
-    tests: Annotated[
-        Path | None,
-        typer.Option(
-            "--tests",
-            metavar="DIR",
-            help="Folder with the tests, if PATH has none (a wheel). It is copied into the source.",
-        ),
-    ] = None,
+    tests: Tests = None,
+    also: Also = None,
     environment: Environment = None,
-    runner: Annotated[
-        Runner | None,
-        typer.Option(
-            "--runner",
-            help="What runs the tests. Default: pytest, or CTest where CMakeLists.txt has tests.",
-        ),
-    ] = None,
-    test_command: Annotated[
-        str | None,
-        typer.Option(
-            "--test-command",
-            metavar="WORDS",
-            help="For pytest: further arguments. Else the command that builds, tests and writes "
-            "--report.",
-        ),
-    ] = None,
-    report: Annotated[
-        str, typer.Option("--report", metavar="FILE", help="The report that the command writes.")
-    ] = "",
-    pure: Annotated[
-        bool,
-        typer.Option("--pure", help="Go on though there are parts to compile: it works without."),
-    ] = False,
-    most_failing: Annotated[
-        float,
-        typer.Option(
-            "--most-failing", min=0, max=1, metavar="SHARE", help="Share of tests that may fail."
-        ),
-    ] = 0.2,
-    test_seconds: Annotated[
-        float,
-        typer.Option("--test-seconds", min=0.1, metavar="S", help="Seconds that one test has."),
-    ] = 30.0,
-    suite_seconds: Annotated[
-        float,
-        typer.Option("--suite-seconds", min=1, metavar="S", help="Seconds that all of them have."),
-    ] = 900.0,
+    runner: Runner = None,
+    test_command: TestCommand = None,
+    report: Report = "",
+    pure: Pure = False,
+    most_failing: MostFailing = 0.2,
+    test_seconds: TestSeconds = 30.0,
+    suite_seconds: SuiteSeconds = 900.0,
     new: Annotated[
         bool,
         typer.Option(
@@ -94,6 +67,7 @@ def plan(
     with Output(json=json, makes=True) as output:
         settings = PlanSettings(
             tests=tests,
+            also=tuple(also or ()),
             environment=environment,
             runner=runner,
             test_command=tuple(shlex.split(test_command or "")),

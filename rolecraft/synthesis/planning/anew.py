@@ -36,11 +36,13 @@ def command(asked: Mapping[str, Any], folder: SynthesisFolder) -> str:
         value = tuple(value) if isinstance(value, list) else value
         if value is None or value == each.default:
             continue
-        words.append(f"--{each.name.replace('_', '-')}")
-        if isinstance(value, tuple):
-            words.append(shlex.join(value))
-        elif value is not True:
-            words.append(str(value))
+        option = f"--{each.name.replace('_', '-')}"
+        if each.name == "also":  # an option that may be repeated
+            words += [word for path in value for word in (option, path)]
+        elif isinstance(value, tuple):
+            words += [option, shlex.join(value)]
+        else:
+            words += [option] if value is True else [option, str(value)]
     return shlex.join([*words, "--new"])
 
 

@@ -7,16 +7,19 @@ both are set aside, and so is what never ends.
 from __future__ import annotations
 
 import re
+import shlex
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from rolecraft.environments.software_engineering.taken import test_file
 from rolecraft.errors import UsageError
 from rolecraft.sandboxes.test_reports import Outcome
+from rolecraft.synthesis.planning.metadata import plain
 from rolecraft.synthesis.planning.runs import CleanRun, CleanRuns
 from rolecraft.synthesis.planning.seen import seen, tools
+from rolecraft.synthesis.planning.trees import needed
 from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.suite import Suite
 
@@ -25,6 +28,7 @@ _NAMED = re.compile(r"^(E   )?[A-Za-z_][\w.]*(: |$)")
 """The line with the exception: of Python, or as pytest shows it."""
 _NO_MODULE = re.compile(r"No module named '(\w+)((?:\.\w+)+)'")
 """One that is missing in a package: the package, and the rest of its name."""
+_OF_PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 SHOWN = 3
 """Tests that an error names."""
 
@@ -45,12 +49,19 @@ async def measure(
     roots: Sequence[str],
     read: Callable[[str], str],
     *,
+    left_out: Sequence[str] = (),
     tell: Callable[[str], None],
 ) -> Measured:
-    """Run the clean tests. Raises `UsageError` if there are none, or too many of them fail."""
+    """Run the clean tests. `left_out` is what git ignores and is not in the copy.
+
+    Raises `UsageError` if there are no tests, or too many of them fail.
+    """
     tell("The clean tests, the first time ...")
-    first = await runs.run(roots, hash_seed=1)
-    _check(first, runs)
+    try:
+        first = await runs.run(roots, hash_seed=1)
+    except UsageError as error:
+        raise UsageError(f"{error}{_also(needed(str(error), left_out))}") from error
+    _check(first, runs, left_out)
     is_pytest = runs.project.runner == "pytest"
     # By their files from now on, as grading does it.
     files = sorted({test_file(test) for test in first.outcomes} - {""}) if is_pytest else []
@@ -68,13 +79,13 @@ async def measure(
         raise UsageError(f"No test of {runs.project.name} passes twice, so none can tell of a bug.")
     lines = counted.lines if counted is not None else None
     seen_by, on_import = seen(lines, read) if lines is not None else ({}, {})
-    warnings = []
+    warnings: list[str] = []
     if is_pytest and not any(seen_by.values()):
         raise UsageError(
             f"No test of {runs.project.name} runs a line of its code in `{runs.project.source}`: "
-            f"they test another copy, one that is installed in `{runs.project.environment}`, or "
-            f"start it as a program of its own."
+            f"{_another_copy(runs.project)}"
         )
+    warnings += _missed(first, aside, left_out)
     written = tuple(sorted({*first.written, *second.written}))
     if written:
         warnings.append(
@@ -98,7 +109,7 @@ async def measure(
     return Measured(suite, (*ignored, *deselected), tuple(warnings), written)
 
 
-def _check(run: CleanRun, runs: CleanRuns) -> None:
+def _check(run: CleanRun, runs: CleanRuns, left_out: Sequence[str]) -> None:
     """Raise `UsageError` for a suite that nothing can be built on."""
     name, share = runs.project.name, runs.settings.most_failing
     failing = [test for test, outcome in run.outcomes.items() if outcome in FAILING]
@@ -106,19 +117,23 @@ def _check(run: CleanRun, runs: CleanRuns) -> None:
         lost = {**runs.lost_files, **runs.left_out}
         why = "; ".join(f"`{test}` {reason}" for test, reason in list(lost.items())[:SHOWN])
         printed = " | ".join(run.printed.strip().splitlines()[-3:])
-        raise UsageError(f"No test of {name} was run. {why or printed}")
+        missing = needed(run.printed, left_out)
+        raise UsageError(f"No test of {name} was run. {why or printed}{_also(missing)}")
     if len(failing) > share * len(run.outcomes):
         shown = "; ".join(
             f"`{test}`: {_last(run.messages.get(test, ''))}" for test in failing[:SHOWN]
         )
         raise UsageError(
             f"{len(failing):,} of the {len(run.outcomes):,} clean tests of {name} fail, more than "
-            f"{share:.0%} (--most-failing). The first: {shown}. {_way_out(shown, runs.project)}"
+            f"{share:.0%} (--most-failing). The first: {shown}. "
+            f"{_way_out(shown, runs.project, _missing(run, failing, left_out))}"
         )
 
 
-def _way_out(shown: str, project: Project) -> str:
+def _way_out(shown: str, project: Project, missing: str) -> str:
     """What to do about tests that fail so."""
+    if missing:
+        return _also(missing).strip()
     found = _NO_MODULE.search(shown)
     if found and any(found[1] in PurePosixPath(path).parts for path in project.code):
         return (
@@ -127,6 +142,46 @@ def _way_out(shown: str, project: Project) -> str:
             f"its source archive."
         )
     return "If something is not installed, make a venv that has it and give it with --environment."
+
+
+def _missing(run: CleanRun, failing: Sequence[str], left_out: Sequence[str]) -> str:
+    """The first of what was left out that one of these tests seems to miss; or empty."""
+    found = (needed(run.messages.get(test, ""), left_out) for test in failing)
+    return next(filter(None, found), "")
+
+
+def _missed(run: CleanRun, aside: Mapping[str, str], left_out: Sequence[str]) -> Iterator[str]:
+    """A warning for each of what was left out and is missed by tests that were set aside."""
+    missed: dict[str, list[str]] = {}
+    for test in aside:
+        if path := needed(run.messages.get(test, ""), left_out):
+            missed.setdefault(path, []).append(test)
+    for path, tests in missed.items():
+        yield f"{_some(tests)} cannot do without a file that is left out.{_also(path)}"
+
+
+def _also(path: str) -> str:
+    """What to do about a file that was left out and is missed."""
+    if not path:
+        return ""
+    return (
+        f" Git ignores `{path}`, so it is not in the copy: `--also {shlex.quote(path)}` takes it, "
+        f"and then it is in every task and in what is pushed."
+    )
+
+
+def _another_copy(project: Project) -> str:
+    """Where else the tests have their code from, and what to do."""
+    if plain(project.name) in _OF_PYTEST:
+        return (
+            f"pytest itself is made of {project.name} and has loaded its own copy by then, so no "
+            f"tasks can be made of it."
+        )
+    return (
+        f"they test another copy, one that is installed in `{project.environment}` (take it out: "
+        f"`{project.environment}/bin/python -m pip uninstall {project.name}`), or start it as a "
+        f"program of its own, where no line is counted."
+    )
 
 
 def _compare(

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rolecraft.environments.software_engineering.examples.fetch import UNREACHABLE
 from rolecraft.environments.software_engineering.readable import make_readable
+from rolecraft.environments.software_engineering.runtime import Runtime
 from rolecraft.environments.software_engineering.taken import installed_modules, site_packages
 from rolecraft.errors import RolecraftError, UsageError
 from rolecraft.synthesis.planning.metadata import SELF_TESTED, Metadata
@@ -162,11 +163,40 @@ def _describe(folder: Path, metadata: Metadata) -> None:
 
 def check_reachable(folder: Path) -> None:
     """Raise `UsageError` if sandboxes, which root runs as nobody, could not look into a folder."""
+    if closed := _closed(folder):
+        raise UsageError(
+            f"`{folder}` is below `{closed}`, into which only its owner may look, and sandboxes "
+            f"are run by nobody: choose another folder, or `chmod o+x {closed}`."
+        )
+
+
+def out_of_reach(environment: Path) -> str:
+    """Why sandboxes cannot run the Python of a venv, and the way out; empty where they can."""
+    python = environment / "bin" / "python"
+    closed = _closed(python.resolve()) if python.exists() else None
+    if closed is None:
+        return ""
+    return (
+        f"the environment's own, `{python.resolve()}`, is below `{closed}`, into which only its "
+        f"owner may look, and sandboxes are run by nobody. To have it, give a venv whose Python is "
+        f"elsewhere with --environment, or `chmod o+x {closed}`"
+    )
+
+
+def python_warnings(runtime: Runtime, environment: str) -> list[str]:
+    """What to know where the tests run with another Python than that of their venv, if any."""
+    why = out_of_reach(Path(environment)) if environment and runtime.site else ""
+    if not why:
+        return []
+    return [
+        f"The tests run with `{runtime.python}` of the sandbox: {why}. It is given the "
+        f"environment's packages, but a program that a test starts with `sys.executable` is not."
+    ]
+
+
+def _closed(place: Path) -> Path | None:
+    """The first folder on the way, from the inside, into which nobody else may look."""
     if os.geteuid() != 0:
-        return
-    for each in (folder, *folder.parents):
-        if each.exists() and not each.stat().st_mode & 0o001:
-            raise UsageError(
-                f"`{folder}` is below `{each}`, into which only its owner may look, and sandboxes "
-                f"are run by nobody: choose another folder, or `chmod o+x {each}`."
-            )
+        return None
+    above = (each for each in (place, *place.parents) if each.exists())
+    return next((each for each in above if not each.stat().st_mode & 0o001), None)

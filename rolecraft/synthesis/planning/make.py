@@ -36,12 +36,19 @@ from rolecraft.synthesis.planning.anew import (
 from rolecraft.synthesis.planning.clean import measure
 from rolecraft.synthesis.planning.compiled import check_pure
 from rolecraft.synthesis.planning.discovery import Found, discover
-from rolecraft.synthesis.planning.environment import Environment, build, check_reachable, use
+from rolecraft.synthesis.planning.environment import (
+    Environment,
+    build,
+    check_reachable,
+    python_warnings,
+    use,
+)
 from rolecraft.synthesis.planning.metadata import Metadata, read_metadata
+from rolecraft.synthesis.planning.python_version import check_python
 from rolecraft.synthesis.planning.requirements import imported_modules, requirements
 from rolecraft.synthesis.planning.runs import CleanRuns
 from rolecraft.synthesis.planning.settings import PlanSettings
-from rolecraft.synthesis.planning.source import copy_source, writing
+from rolecraft.synthesis.planning.source import copy_source, warnings_of, writing
 from rolecraft.synthesis.planning.version_file import with_version_file
 from rolecraft.synthesis.project import Project
 from rolecraft.synthesis.suite import Suite
@@ -91,7 +98,7 @@ async def _made(
 ) -> Plan:
     started = time.monotonic()
     tell(f"The source: `{source}` ...")
-    await asyncio.to_thread(_copy, source, folder.source, settings)
+    left_out = await asyncio.to_thread(_copy, source, folder.source, settings)
     digest = await asyncio.to_thread(digest_of, folder.source)
     project, found, environment = await asyncio.to_thread(_prepared, source, folder, settings, tell)
     runs_in = provider or default_provider()
@@ -99,9 +106,10 @@ async def _made(
     try:
         row = project.as_instance()
         base = await bases.of(row)
-        runs = CleanRuns(runs_in, base.graded, Runtime.of(row), project, settings)
+        runtime = Runtime.of(row)
+        runs = CleanRuns(runs_in, base.graded, runtime, project, settings)
         reader = Plan(project, Suite(outcomes={})).reader()
-        measured = await measure(runs, found.roots, reader, tell=tell)
+        measured = await measure(runs, found.roots, reader, left_out=left_out, tell=tell)
     finally:
         bases.close()
     about = {
@@ -112,7 +120,13 @@ async def _made(
         "entities": found.entities,
         "installed": list(environment.installed),
         "written": list(measured.written),
-        "warnings": [*environment.warnings, *measured.warnings],
+        "left_out": list(left_out),
+        "warnings": [
+            *warnings_of(folder.source),
+            *python_warnings(runtime, project.environment),
+            *environment.warnings,
+            *measured.warnings,
+        ],
     }
     project = replace(project, test_command=(*project.test_command, *measured.options))
     made = Plan(project, measured.suite, about)
@@ -149,8 +163,8 @@ def _known(
         name = differing[0]
         raise UsageError(
             f"The plan in `{folder.path}` was made with other settings (`{name}` was "
-            f"{was.get(name)!r}, now it is {asked[name]!r}): choose another --out, or make it "
-            f"anew, {WHAT_GOES}: `{command(asked, folder)}`."
+            f"{was.get(name)!r}, now it is {asked[name]!r}): say the same, choose another "
+            f"--out, or make it anew, {WHAT_GOES}: `{command(asked, folder)}`."
         )
     if _has_changed(source, folder, settings, plan):
         raise UsageError(
@@ -170,9 +184,9 @@ def _has_changed(source: Path, folder: SynthesisFolder, settings: PlanSettings, 
     return _digest_now(source, folder, settings) != made_of
 
 
-def _copy(source: Path, target: Path, settings: PlanSettings) -> None:
-    """What a plan is made of. Raises what `copy_source` does."""
-    copy_source(source, target, tests=settings.tests)
+def _copy(source: Path, target: Path, settings: PlanSettings) -> tuple[str, ...]:
+    """What a plan is made of; what was left out. Raises what `copy_source` does."""
+    return copy_source(source, target, tests=settings.tests, also=settings.also)
 
 
 def _digest_now(source: Path, folder: SynthesisFolder, settings: PlanSettings) -> str:
@@ -267,6 +281,7 @@ def _python(
             f"`{source}` has no tests: no folder `tests` or `test`, no `test_*.py`, and nothing in "
             f"pytest's settings. Give their folder with --tests{why}."
         )
+    check_python(metadata, settings.environment)
     if settings.environment is not None:
         environment = use(settings.environment)
         check_reachable(environment.path)

@@ -39,6 +39,8 @@ class Metadata:
     """Extras and dependency groups, by their name in its plain form."""
     entry_points: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     backend: str = ""
+    python: str = ""
+    """The versions of Python that it runs on, such as `>=3.10`."""
 
 
 def plain(name: str) -> str:
@@ -84,6 +86,7 @@ def read_metadata(folder: Path) -> Metadata:
         groups=groups,
         entry_points=first("entry_points") or {},
         backend=str(pyproject.get("build-system", {}).get("build-backend", "")),
+        python=str(first("python")),
     )
 
 
@@ -135,6 +138,7 @@ def _of_package_info(path: Path) -> Metadata:
         requires=tuple(requires),
         groups={name: tuple(lines) for name, lines in groups.items()},
         entry_points={} if points is None else {n: dict(points[n]) for n in points.sections()},
+        python=said.get("Requires-Python") or "",
     )
 
 
@@ -155,6 +159,7 @@ def _of_pyproject(said: Mapping[str, Any]) -> Metadata:
         requires=tuple(project.get("dependencies", ())),
         groups=groups,
         entry_points={name: dict(value) for name, value in points.items() if value},
+        python=project.get("requires-python", ""),
     )
 
 
@@ -169,6 +174,7 @@ def _group(known: Mapping[str, Any], name: str, above: tuple[str, ...]) -> Itera
 
 def _of_poetry(said: Mapping[str, Any]) -> Metadata:
     poetry = said.get("tool", {}).get("poetry", {})
+    python = poetry.get("dependencies", {}).get("python", "")
     groups = {"dev": _poetry_lines(poetry.get("dev-dependencies", {}))}
     for name, group in poetry.get("group", {}).items():
         groups[plain(name)] = _poetry_lines(group.get("dependencies", {}))
@@ -177,6 +183,7 @@ def _of_poetry(said: Mapping[str, Any]) -> Metadata:
         version=poetry.get("version", ""),
         requires=_poetry_lines(poetry.get("dependencies", {})),
         groups={name: lines for name, lines in groups.items() if lines},
+        python=python if isinstance(python, str) else "",
     )
 
 
@@ -212,6 +219,7 @@ def _of_setup_cfg(path: Path) -> Metadata:
         version="" if ":" in version else version,
         requires=lines("options", "install_requires"),
         groups={name: found for name, found in groups.items() if found},
+        python=parser.get("options", "python_requires", fallback=""),
     )
 
 
@@ -242,6 +250,7 @@ def _of_setup_py(path: Path) -> Metadata:
         version=str(said.get("version", "")),
         requires=lines(said.get("install_requires")),
         groups={name: found for name, found in groups.items() if found},
+        python=str(said.get("python_requires") or ""),
     )
 
 

@@ -31,11 +31,14 @@ from rolecraft.sandboxes.test_reports import (
 )
 from rolecraft.sandboxes.test_runners import JUnit
 from rolecraft.synthesis.planning._probe import NEVER_ENDS
+from rolecraft.synthesis.planning.environment import out_of_reach
 from rolecraft.synthesis.planning.settings import PlanSettings
 from rolecraft.synthesis.project import Project
 
 MOST_LEFT_OUT = 20
 """More tests that never end, and the suite is not one to count on."""
+NOT_FOUND = 127
+"""How a command ends that is not there."""
 TRACED = 4
 """So much longer a run may take while lines are counted."""
 _LINES = "/tmp/rolecraft-lines"
@@ -182,6 +185,8 @@ class CleanRuns:
         if not piece.began:
             if piece.done.timed_out:
                 raise self._too_long()
+            if piece.done.exit_code == NOT_FOUND and self.runtime.site:
+                raise self._no_python()
             raise UsageError(
                 f"The tests cannot be run: pytest ended with exit code {piece.done.exit_code}. "
                 f"It printed: {_end(piece.done.stderr)}"
@@ -202,6 +207,13 @@ class CleanRuns:
                 f"choose tests that do with --test-command, or give them more than "
                 f"{self.settings.test_seconds:g} s with --test-seconds."
             )
+
+    def _no_python(self) -> UsageError:
+        why = out_of_reach(Path(self.project.environment))
+        return UsageError(
+            f"The tests cannot be run: sandboxes have no `{self.runtime.python}`"
+            + (f", and {why}." if why else ". Give a venv of a Python that they have.")
+        )
 
     def _too_long(self, test: str = "") -> UsageError:
         where = f" It was at `{test}`." if test else ""

@@ -15,6 +15,10 @@ class PlanSettings:
 
     tests: Path | None = None
     """A folder of tests that is copied into the source, for one that has none, such as a wheel."""
+    also: tuple[str, ...] = ()
+    """Of a git checkout, paths or patterns of what git ignores and the tests need. All else that it
+    ignores stays out.
+    """
     environment: Path | None = None
     """A venv with pytest and what the project needs. None: pip makes one."""
     runner: Runner | None = None

@@ -13,7 +13,10 @@ from rolecraft.environments.software_engineering.bases import unpack
 from rolecraft.environments.software_engineering.instances import BadInstance, Instance
 from rolecraft.environments.software_engineering.readable import make_readable
 from rolecraft.errors import RolecraftError, UsageError
-from rolecraft.synthesis.planning.trees import copy_tree
+from rolecraft.synthesis.planning.trees import copy_tree, secrets_among
+
+NAMED = 5
+"""Files that a warning names."""
 
 
 @contextlib.contextmanager
@@ -72,6 +75,18 @@ def copy_source(
     os.replace(made, target)
     shutil.rmtree(beside)
     return left_out
+
+
+def warnings_of(copy: Path) -> list[str]:
+    """What to know of a copy before others get it."""
+    if not (found := secrets_among(copy)):
+        return []
+    more = f" and {len(found) - NAMED} more" if found[NAMED:] else ""
+    return [
+        f"{', '.join(f'`{path}`' for path in found[:NAMED])}{more}: files of such names mostly "
+        f"hold passwords or keys. They are in every task and in what is pushed. If they do, let "
+        f"git ignore them, or plan a copy of the project without them."
+    ]
 
 
 def _unpack(source: Path, made: Path) -> None:

@@ -8,6 +8,9 @@ from typing import Any, Self
 from rolecraft.synthesis.plan import Plan
 from rolecraft.trajectories.in_words import count
 
+NAMED = 5
+"""Of what was left out, so much is named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -19,7 +22,10 @@ class Summary:
     skipped: dict[str, str]
     entities: int
     passing: int
+    skipped_tests: int
     set_aside: dict[str, str]
+    left_out: list[str]
+    """What git ignores, and is in no task."""
     suite_seconds: float
     plan_seconds: float
     lines_seen: int
@@ -36,7 +42,9 @@ class Summary:
             skipped=dict(project.skipped),
             entities=about.get("entities", 0),
             passing=len(suite.passing),
+            skipped_tests=sum(each == "skipped" for each in suite.outcomes.values()),
             set_aside=dict(suite.set_aside),
+            left_out=list(about.get("left_out", [])),
             suite_seconds=suite.wall_seconds,
             plan_seconds=about.get("seconds", 0.0),
             lines_seen=sum(map(len, suite.seen_by.values())),
@@ -55,7 +63,13 @@ class Summary:
         if self.entities:
             entities = f", {count(self.entities, 'function or class', 'functions and classes')}"
         rows = [("code", f"{count(self.files, 'file')}{skipped}{entities}")]
-        rows.append(("tests", f"{self.passing:,} that pass, in {self.suite_seconds:.1f} s"))
+        if self.left_out:
+            some = ", ".join(self.left_out[:NAMED]) + (", …" if self.left_out[NAMED:] else "")
+            rows.append(("left out", f"{len(self.left_out):,} that git ignores: {some}"))
+        not_run = f", {self.skipped_tests:,} that are skipped" if self.skipped_tests else ""
+        rows.append(
+            ("tests", f"{self.passing:,} that pass{not_run}, in {self.suite_seconds:.1f} s")
+        )
         by_reason: dict[str, list[str]] = {}
         for test, reason in self.set_aside.items():
             by_reason.setdefault(reason.partition(":")[0], []).append(test)
@@ -63,7 +77,8 @@ class Summary:
         for place, (reason, tests) in enumerate(most_first):
             more = ", …" if len(tests) > 1 else ""
             label = "" if place else "set aside"
-            rows.append((label, f"{len(tests):,} {reason}: {tests[0]}{more}"))
+            why = self.set_aside[tests[0]].partition(": ")[2]
+            rows.append((label, f"{len(tests):,} {reason}: {tests[0]}{why and f' ({why})'}{more}"))
         if self.lines_seen:
             rows.append(("seen", f"{self.lines_seen:,} lines that some test runs"))
         if self.installed:

@@ -24,7 +24,7 @@ from rolecraft.synthesis.planning.summary import Summary
 from rolecraft.synthesis.project import Project as About
 from rolecraft.synthesis.suite import Suite
 
-Project = Callable[[dict[str, str]], Path]
+Project = Callable[..., Path]
 PROJECT = About(name="p", version="1", source="p", code=("p.py",), tests=("t.py",))
 
 TEST = "from shapes import area\n\n\ndef test_area():\n    assert area(2) == 4\n"
@@ -84,8 +84,51 @@ def test_the_summary_counts_what_was_set_aside_by_reason_and_names_the_first() -
     aside = {"t.py::a": "flaky", "t.py::b": "fails: 1 != 2", "t.py::c": "fails: no file"}
     suite = Suite(outcomes={"t.py::d": "passed"}, set_aside=aside)
     rows = Summary.of(Plan(PROJECT, suite)).rows()
-    assert ("set aside", "2 fails: t.py::b, …") in rows
+    assert ("set aside", "2 fails: t.py::b (1 != 2), …") in rows
     assert ("", "1 flaky: t.py::a") in rows
+
+
+def test_the_summary_counts_skipped_tests_and_names_what_git_ignores() -> None:
+    suite = Suite(outcomes={"t.py::a": "passed", "t.py::b": "skipped"}, wall_seconds=1.0)
+    rows = Summary.of(Plan(PROJECT, suite, {"left_out": [".env", *"abcdef"]})).rows()
+    assert ("tests", "1 that pass, 1 that are skipped, in 1.0 s") in rows
+    assert ("left out", "7 that git ignores: .env, a, b, c, d, …") in rows
+    rows = Summary.of(Plan(PROJECT, Suite(outcomes={"t.py::a": "passed"}))).rows()
+    assert ("tests", "1 that pass, in 0.0 s") in rows
+    assert "left out" not in dict(rows)
+
+
+def test_make_takes_the_options_of_plan_and_goes_on_with_the_plan_that_is_there(
+    project: Project, bare_environment: Path, tmp_path: Path
+) -> None:
+    """Its errors named options that it did not have."""
+    code = "def area(side):\n    if side < 0:\n        raise ValueError('negative')\n"
+    source = project({"shapes.py": f"{code}    return side * side\n"})
+    tests = "import pytest\nfrom shapes import area\n\n\n"
+    for number, line in enumerate(("area(3) == 9", "area(0) == 0", "area(-1)", "area(2) == 5")):
+        tests += f"def test_{number}():\n    assert {line}\n\n\n"
+    tests = tests.replace(
+        "    assert area(-1)", "    with pytest.raises(ValueError):\n        area(-1)"
+    )
+    given = project({"test_area.py": tests}, "given")
+    out = tmp_path / "out"
+    words: list[str | Path] = [
+        "synth",
+        "make",
+        source,
+        "--out",
+        out,
+        "--environment",
+        bare_environment,
+    ]
+    assert "Give their folder with --tests." in run(*words, code=2)[1]
+    words += ["--tests", given]
+    assert "(--most-failing)" in run(*words, code=2)[1]
+    words += ["--most-failing", "0.5"]
+    run("synth", "plan", *words[2:])
+    said, told = run(*words, "--most", "9")
+    assert "is there already" in told
+    assert "given/test_area.py::test_3" in said
 
 
 def skip_without_index(told: str) -> None:

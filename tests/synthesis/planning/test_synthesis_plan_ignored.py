@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from rolecraft.cli.main import app
 from rolecraft.errors import UsageError
-from rolecraft.synthesis.planning.source import copy_source
+from rolecraft.synthesis.planning.source import copy_source, warnings_of
+from rolecraft.synthesis.planning.trees import needed, secrets_among
 
 Project = Callable[[dict[str, str]], Path]
 
@@ -219,3 +222,127 @@ def test_what_the_build_has_made_beside_the_code_is_taken(checkout: Path, tmp_pa
         (checkout / name).write_text("")
     files, _ = copied(checkout, tmp_path / "copy")
     assert files == KEPT | {"pyproject.toml", "shapes/_speed.so", "shapes/_version.py"}
+
+
+AREAS = """def area(side):
+    if side < 0:
+        raise ValueError("a side is not negative")
+    return side * side
+
+
+def box(width, height):
+    return width * height
+"""
+TEST_AREAS = """import pytest
+
+from shapes import area, box
+
+
+def test_area():
+    assert area(3) == 9
+
+
+def test_no_area():
+    assert area(0) == 0
+    with pytest.raises(ValueError):
+        area(-1)
+
+
+def test_box():
+    assert box(2, 3) == 6
+"""
+
+
+def run(*words: str | Path, code: int = 0) -> str:
+    """What a command says."""
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, (done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def test_from_the_plan_to_the_pushed_branches_nobody_sees_it(
+    checkout: Path, bare_environment: Path, tmp_path: Path
+) -> None:
+    (checkout / "shapes" / "__init__.py").write_text(AREAS)
+    (checkout / "tests" / "test_area.py").write_text(TEST_AREAS)
+    out, remote = tmp_path / "out", tmp_path / "remote.git"
+    words = ("--out", out, "--environment", bare_environment, "--most", "12")
+    said = run("synth", "make", checkout, *words)
+    assert "4 that git ignores: .env, " in said
+    assert "passwords" not in said
+    git(tmp_path, "init", "-q", "--bare", str(remote))
+    run("synth", "push", out, "--remote", remote)
+    for repository in (out / "tasks" / "repository", remote):
+        everything = git(repository, "cat-file", "--batch-all-objects", "--batch")
+        assert b"side" in everything
+        assert SECRET.encode() not in everything
+    for path in out.rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+
+
+def planned(source: Path, out: Path, *words: str | Path, code: int = 0) -> str:
+    return run("synth", "plan", source, "--out", out, *words, code=code)
+
+
+NEEDY = """from pathlib import Path
+
+from shapes import area
+
+
+def test_area():
+    assert area(2) == 4
+
+
+def test_points():
+    assert (Path(__file__).parent.parent / "data" / "big" / "points.csv").read_text()
+"""
+
+
+def test_a_test_that_cannot_do_without_it_is_told_of_and_how_it_is_taken_along(
+    checkout: Path, bare_environment: Path, tmp_path: Path
+) -> None:
+    (checkout / "tests" / "test_area.py").write_text(NEEDY)
+    out, words = tmp_path / "out", ("--environment", bare_environment)
+    said = planned(checkout, out, *words, code=2)
+    assert "1 of the 2 clean tests of shapes fail" in said
+    assert "Git ignores `data`, so it is not in the copy: `--also data` takes it" in said
+    said = planned(checkout, out, *words, "--most-failing", "0.5")
+    assert "`tests/test_area.py::test_points` cannot do without a file that is left out." in said
+    assert "1 fails: tests/test_area.py::test_points (FileNotFoundError" in said
+    said = planned(checkout, tmp_path / "whole", *words, "--also", "data")
+    assert "2 that pass" in said
+    assert "--also" not in said
+    # It is one of the settings of the plan, and is named again where it is to be made anew.
+    assert "is there already" in planned(checkout, tmp_path / "whole", *words, "--also", "data")
+    (checkout / "data" / "big" / "points.csv").write_text("others")
+    said = planned(checkout, tmp_path / "whole", *words, "--also", "data", code=2)
+    assert "--also data" in said
+
+
+@pytest.mark.parametrize(
+    ("left_out", "message", "path"),
+    [
+        ("shapes/_grammar.py", "No module named 'shapes._grammar'", "shapes/_grammar.py"),
+        ("src/shapes/_grammar.py", "No module named 'shapes._grammar'", "src/shapes/_grammar.py"),
+        ("a/b.py", "ImportError: cannot import name 'b' from 'a' (a/__init__.py)", "a/b.py"),
+        ("pb/", "ModuleNotFoundError: No module named 'pb.messages'", "pb"),
+        ("users.sqlite", "OperationalError: unable to open 'x/users.sqlite'", "users.sqlite"),
+        ("tests/data/", "FileNotFoundError: No such file or directory: 'data/a'", "tests/data"),
+        ("build/", "AssertionError: build != rebuild", ""),
+        ("a/b.py", "No module named 'a.bc'", ""),
+        ("users.sqlite", "assert other-users.sqlite", ""),
+    ],
+)
+def test_what_a_test_misses_is_found_in_its_error(left_out: str, message: str, path: str) -> None:
+    assert needed(message, ["other", left_out]) == path
+
+
+def test_files_that_are_named_as_secrets_are_warned_of(project: Project, tmp_path: Path) -> None:
+    """Of a plain folder nothing says what is meant for nobody."""
+    folder = project({**FILES, ".env.example": "", "shapes/secrets.py": "", "tests/.pypirc": ""})
+    copy_source(folder, tmp_path / "copy")
+    assert secrets_among(tmp_path / "copy") == [".env", "secrets/id_rsa", "tests/.pypirc"]
+    (warning,) = warnings_of(tmp_path / "copy")
+    assert warning.startswith("`.env`, `secrets/id_rsa`, `tests/.pypirc`: files of such names")
+    copy_source(folder / "shapes", tmp_path / "copy")
+    assert warnings_of(tmp_path / "copy") == []

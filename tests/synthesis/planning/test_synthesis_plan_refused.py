@@ -104,7 +104,18 @@ async def test_settings_that_pytest_does_not_take(planned: Planned) -> None:
 async def test_tests_of_another_copy(planned: Planned) -> None:
     """Tests that run none of the project's code tell nothing about bugs in it."""
     files = {"shapes.py": CODE, "tests/test_a.py": "def test_a():\n    assert True\n"}
-    with pytest.raises(UsageError, match="runs a line of its code"):
+    with pytest.raises(UsageError, match=r"runs a line of its code.*pip uninstall shapes`"):
+        await planned(files)
+
+
+async def test_what_pytest_is_made_of_is_loaded_before_its_tests(planned: Planned) -> None:
+    """iniconfig was said to be tested as another copy, with no word of what to do."""
+    files = {
+        "pyproject.toml": '[project]\nname = "iniconfig"\n',
+        "iniconfig/__init__.py": CODE,
+        "tests/test_a.py": "import iniconfig\n\n\ndef test_a():\n    assert iniconfig.IniConfig\n",
+    }
+    with pytest.raises(UsageError, match="pytest itself is made of iniconfig and has loaded"):
         await planned(files)
 
 
