@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rolecraft.cli._exits import CommandLineError, ExitCode
+from rolecraft.cli._exits import ExitCode
 from rolecraft.cli._options import BaseUrl, Debug, Json
 from rolecraft.cli._output import Output
+from rolecraft.cli._synth_model import (
+    MaxTokens,
+    Price,
+    RetryTimes,
+    Timeout,
+    asked_model,
+    cost,
+    in_options,
+    say_refused,
+    say_unanswered,
+)
 from rolecraft.cli._synth_options import AtOnce, Folder, WriterUsd
 
 if TYPE_CHECKING:
@@ -32,7 +45,11 @@ def describe(
     ] = None,
     base_url: BaseUrl = None,
     usd: WriterUsd = None,
+    price: Price = None,
     concurrency: AtOnce = 8,
+    timeout: Timeout = None,
+    retries: RetryTimes = None,
+    max_tokens: MaxTokens = None,
     again: Annotated[
         bool,
         typer.Option("--again", help="Write new texts for tasks that have one; else it is kept."),
@@ -52,24 +69,48 @@ def describe(
     from rolecraft.synthesis.folder import SynthesisFolder
     from rolecraft.synthesis.texts.telling import TELLS_TOO_MUCH
 
-    with Output(json=json, makes=True) as output:
+    with Output(json=json, makes=True) as output, in_options():
         place = SynthesisFolder(folder)
-        models = asked_model(model, base_url)
+        models = asked_model(
+            model, base_url, price=price, timeout=timeout, retries=retries, debug=debug
+        )
+        asked = _Asked()
         with output.counter("texts") as count:
 
             def told(text: IssueText) -> None:
                 count()
+                asked.add(text)
                 output.result(record(text))
 
-            found = asyncio.run(_describe(place, models, usd, concurrency, again, told))
-        _say(found, place, output)
+            describing = _describe(
+                place, models, usd, concurrency, max_tokens, again, told, output.note
+            )
+            found = asyncio.run(describing)
+        _say(found, asked, output)
         if show:
             _show(place, sample, output)
-        if found.stopped or found.failed:
-            raise typer.Exit(ExitCode.INCOMPLETE)
-        if models is None and TELLS_TOO_MUCH in found.without.values():
+        has_text = found.total or found.kept > found.kept_without.total()
+        if found.stopped or found.failed or (asked.refused and not asked.used):
+            raise typer.Exit(ExitCode.INCOMPLETE if found.stopped or has_text else ExitCode.ERROR)
+        if models is None and TELLS_TOO_MUCH in {*found.without.values(), *found.kept_without}:
             output.then("rolecraft", "synth", "describe", folder, "--model", "MODEL")
-        output.then("rolecraft", "synth", "gather", folder)
+        if has_text:
+            output.then("rolecraft", "synth", "gather", folder)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What became of the questions to the model."""
+
+    used: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """Answers that could not be used, by the reason."""
+
+    def add(self, text: IssueText) -> None:
+        if text.source == "model":
+            self.used += 1
+        elif text.model:
+            self.refused[text.why] += 1
 
 
 async def _describe(
@@ -77,9 +118,12 @@ async def _describe(
     models: Models | None,
     usd: float | None,
     concurrency: int,
+    max_tokens: int | None,
     again: bool,
     told: Callable[[IssueText], None],
+    on_wait: Callable[[str], None],
 ) -> Described:
+    from rolecraft.synthesis.asking import MAX_TOKENS
     from rolecraft.synthesis.texts.describe import describe as described
 
     try:
@@ -88,25 +132,14 @@ async def _describe(
             model=models.everyone if models is not None else None,
             usd=usd,
             at_once=concurrency,
+            max_tokens=max_tokens or MAX_TOKENS,
             again=again,
             on_text=told,
+            on_wait=on_wait,
         )
     finally:
         if models is not None:
             await models.aclose()
-
-
-def asked_model(model: str | None, base_url: str | None) -> Models | None:
-    """The model of `--model`. Raises `CommandLineError`, or `MissingKey` where a key is missing."""
-    if model is None:
-        if base_url is not None:
-            raise CommandLineError("`--base-url` says where a model is: name it with `--model`.")
-        return None
-    from rolecraft.cli._models import Models
-
-    models = Models(model, base_url=base_url)
-    models.check_keys()
-    return models
 
 
 def record(text: IssueText) -> dict[str, object]:
@@ -122,40 +155,30 @@ def record(text: IssueText) -> dict[str, object]:
     }
 
 
-def cost(usd: float | None) -> str:
-    """An amount of money for people."""
-    return "price unknown" if usd is None else f"${usd:.6f}"
-
-
-def _say(found: Described, place: SynthesisFolder, output: Output) -> None:
-    from collections import Counter
-
+def _say(found: Described, asked: _Asked, output: Output) -> None:
     from rolecraft.trajectories.in_words import count
 
     for source, number in found.written.items():
         by = {"model": "by the model", "template": "by templates"}.get(source, source)
         output.say(f"{count(number, 'text')} {by}.")
+    say_refused(asked.refused, output)
     if found.alike:
         said = "says what another task's says as well" if found.alike == 1 else "say what others do"
         output.say(f"{found.alike:,} of them {said}: their failing tests tell no more.")
     if found.unproven:
         why = f": {found.why_unproven}" if found.why_unproven else ""
         output.say(f"The code of {found.unproven:,} of them could not be run{why}.")
-    if found.kept:
-        output.say(
-            f"{count(found.kept, 'task')} had been described before (--again writes new texts)."
-        )
+    if kept := found.kept - found.kept_without.total():
+        output.say(f"{count(kept, 'task')} had been described before (--again writes new texts).")
     for why, number in Counter(found.without.values()).most_common():
         output.say(f"{count(number, 'task')} without a text: {why}.")
-    if found.written["model"] or found.usd != 0.0:
-        each = found.usd / found.total if found.usd is not None and found.total else None
-        output.say(f"Cost: {cost(found.usd)} in all, {cost(each)} a text.")
-    for task, why in list(found.failed.items())[:5]:
-        output.warn(f"{task}: {why}")
-    if len(found.failed) > 5:
-        output.warn(f"… and {len(found.failed) - 5} more without an answer.")
-    if found.stopped:
-        output.warn(f"{found.stopped} The rest is left: call it again with more.")
+    for why, number in found.kept_without.most_common():
+        output.say(f"{count(number, 'task')} without a text, as before: {why}.")
+    if asked.used or asked.refused:
+        each = found.usd / asked.used if found.usd is not None and asked.used else None
+        share = f", {cost(each)} a text" if each is not None else ""
+        output.say(f"Cost: {cost(found.usd)} in all{share}.")
+    say_unanswered(found.failed, found.stopped, output)
 
 
 def _show(place: SynthesisFolder, most: int, output: Output) -> None:
@@ -167,6 +190,8 @@ def _show(place: SynthesisFolder, most: int, output: Output) -> None:
         names = sorted(
             (each.task for each in texts if each.has_text), key=lambda name: hash64("show", name)
         )
+        if not names:
+            output.say("There is no text to show.")
         for name in names[:most]:
             text = texts[name]
             by = f", {text.model}, {cost(text.usd)}" if text.model else ""

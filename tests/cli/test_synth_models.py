@@ -103,8 +103,34 @@ def test_texts_without_a_model_need_no_server(cli, folder):
 def test_a_server_that_refuses_leaves_the_texts_for_later(process, provider_that, folder):
     server = provider_that(lambda server, body: (400, "no such model"))
     done = process("synth", "describe", folder.path, *_model(server))
-    assert done.code == 3
+    assert done.code == 1, "nothing came of it"
     assert "no such model" in done.err
+    assert not folder.texts.read_bytes()
+
+
+def test_a_model_whose_texts_are_all_refused_is_no_success_and_the_reasons_are_told(
+    cli, folder, tmp_path
+):
+    """ "28 texts by templates.", exit code 0, and not a word that the model was asked."""
+    (tmp_path / "models.py").write_text('def short(call):\n    return "Sorry."\n')
+    done = cli("synth", "describe", folder.path, "--model", "models.py:short")
+    assert done.code == 3
+    assert "1 text by templates." in done.out
+    assert "1 answer could not be used: its length is wrong (the first: 7 characters" in done.out
+    assert "a text." not in done.out.partition("Cost: ")[2], "the model wrote none"
+    assert "Next:" not in done.err
+
+
+def test_a_task_that_never_had_a_text_was_not_described_before(cli, folder):
+    """Two tasks in C++ "had been described before", and the next command was one that fails."""
+    with Ledger(folder.verdicts, Verdict, key=lambda each: each.candidate) as verdicts:
+        verdicts.append(Verdict(candidate="sums__op__1", status="valid"))
+    cli("synth", "describe", folder.path)
+    done = cli("synth", "describe", folder.path, "--show")
+    assert "described before" not in done.out
+    assert "1 task without a text, as before: the failing tests print nothing." in done.out
+    assert "There is no text to show." in done.out
+    assert "Next:" not in done.err
 
 
 def test_bugs_by_a_server_cost_what_is_printed(process, provider_that, folder):

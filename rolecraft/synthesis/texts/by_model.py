@@ -82,7 +82,7 @@ async def write_text(
         if answer.finish_reason == "length":
             why = "it is cut off: be briefer"
         elif not SHORTEST <= len(text) <= LONGEST:
-            why = f"it has {len(text)} characters, and {SHORTEST} to {LONGEST} are wanted"
+            why = f"its length is wrong: {len(text)} characters, not {SHORTEST} to {LONGEST}"
         elif found := find_leaks(text, solution):
             leaks.update(dict.fromkeys(found))
             why = "it gives away what is not to be said: " + ", ".join(

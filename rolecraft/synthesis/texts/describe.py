@@ -20,7 +20,7 @@ from rolecraft.errors import LimitReached, ModelError, UsageError
 from rolecraft.models.base import Model
 from rolecraft.models.hashing import hash64
 from rolecraft.sandboxes import SandboxProvider
-from rolecraft.synthesis.asking import Asker
+from rolecraft.synthesis.asking import MAX_TOKENS, Asker
 from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger, LedgerView
@@ -47,6 +47,8 @@ class Described:
     """New texts, by who wrote them."""
     kept: int = 0
     """Tasks that had one, or of which it was known that there is none."""
+    kept_without: Counter[str] = field(default_factory=Counter)
+    """Those of them that have none, by the reason."""
     alike: int = 0
     """New ones that say what another task's text says as well: their failing tests tell no more."""
     without: dict[str, str] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class Described:
     usd: float | None = 0.0
     """What this call's texts took; None where a price is not known."""
     stopped: str = ""
-    """What ended it early: the budget."""
+    """What ended it early: the budget, or that the model answered no more."""
 
     @property
     def total(self) -> int:
@@ -74,6 +76,8 @@ async def describe(
     model: Model | None = None,
     usd: float | None = None,
     at_once: int = 8,
+    max_tokens: int = MAX_TOKENS,
+    on_wait: Callable[[str], None] = lambda words: None,
     again: bool = False,
     provider: SandboxProvider | None = None,
     prove: bool = True,
@@ -81,6 +85,7 @@ async def describe(
 ) -> Described:
     """Write `folder.texts` for the valid candidates: by `model`, or by templates.
 
+    A model's answer has up to `max_tokens`, and `on_wait` is told in words what is waited for.
     `usd` is what models may cost in US dollars, with what earlier calls on this folder took, also
     for texts that were replaced. With `again` also tasks that have a text get a new one; a `model`
     is asked without it about tasks of which templates could say nothing. The code of templates is
@@ -110,6 +115,9 @@ async def describe(
                 before = texts.get(verdict.candidate)
                 if before is not None and not again and not _to_be_asked(before, model):
                     found.kept += 1
+                    if not before.has_text:
+                        asked = "; a model could not tell it either" if before.model else ""
+                        found.kept_without[before.why.rpartition("; ")[2] + asked] += 1
                     continue
                 yield candidates[verdict.candidate], verdict
 
@@ -119,7 +127,14 @@ async def describe(
                     await writing.by_template(candidate, verdict)
                 return found
             spent = sum(text.spent_usd for text in texts) if usd is not None else 0.0
-            asker = Asker(model, usd=usd, spent_usd=spent, at_once=at_once)
+            asker = Asker(
+                model,
+                usd=usd,
+                spent_usd=spent,
+                max_tokens=max_tokens,
+                at_once=at_once,
+                on_wait=on_wait,
+            )
 
             async def work(item: tuple[Candidate, Verdict]) -> None:
                 await writing.by_model(*item, asker)
