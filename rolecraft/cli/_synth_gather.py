@@ -96,7 +96,7 @@ def _say(found: Gathered, output: Output) -> None:
     if found.kept:
         output.say(f"  Kept, since they are yours: {_names(found.kept)}.")
     if "scenario.py" in found.kept:
-        output.say("  `scenario.py` was changed: delete it to have a new one.")
+        output.say("  `scenario.py` is not as it was written: delete it to have a new one.")
     for split, names in sorted(found.moved.items()):
         output.warn(f"{count(len(names), 'task')} changed the split: {_MOVED[split]}")
     for remark in found.remarks:

@@ -126,7 +126,7 @@ def test_gather_says_what_it_keeps_how_it_parts_and_which_tasks_change_the_split
     done = CliRunner().invoke(app, ["synth", "gather", str(folder)])
     assert "Parted with `--split-by task --held-out 1`." in done.stdout
     assert "Kept, since they are yours: `easy.jsonl`, `scenario.py`." in done.stdout
-    assert "`scenario.py` was changed: delete it to have a new one." in done.stdout
+    assert "`scenario.py` is not as it was written: delete it to have a new one." in done.stdout
     assert done.stderr == "", "no task changes the split"
     done = CliRunner().invoke(app, ["synth", "gather", str(folder), "--held-out", "0"])
     assert "2 tasks changed the split: held out for test before" in done.stderr

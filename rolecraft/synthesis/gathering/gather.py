@@ -331,8 +331,8 @@ class _Gathering:
             elif self.splits.unit == "task":
                 way_out = "There are too few: make more."
             self.remarks.append(
-                f"No task is in the split {empty[0]!r}: by {self.splits.unit}, they cannot be "
-                f"parted so. {way_out}"
+                f"No task is in the split {empty[0]!r}: by {self.splits.unit}, the tasks cannot "
+                f"be parted so. {way_out}"
             )
         if installed:
             more = f" and {len(installed) - 3} more files" if len(installed) > 3 else ""
