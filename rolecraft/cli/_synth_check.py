@@ -17,6 +17,7 @@ from rolecraft.cli._synth_options import Folder, Workers
 
 if TYPE_CHECKING:
     from rolecraft.synthesis.folder import SynthesisFolder
+    from rolecraft.synthesis.plan import Plan
     from rolecraft.synthesis.validation.checking import Checked
 
 _NAMED = 10
@@ -45,16 +46,18 @@ def check(
     """
     from rolecraft.errors import UsageError
     from rolecraft.synthesis.folder import SynthesisFolder
+    from rolecraft.synthesis.plan import Plan
     from rolecraft.synthesis.validation import valid_candidates
 
     with Output(json=json) as output:
         folder = SynthesisFolder(out)
+        plan = Plan.load(folder)
         total = sum(1 for _ in valid_candidates(folder))
         if not total:
             raise UsageError(f"Nothing in `{out}` is valid yet: `rolecraft synth validate {out}`.")
         chosen = min(sample or total, total)
         numbers = {index * total // chosen for index in range(chosen)}
-        found = asyncio.run(_run(folder, numbers, again, cheats, workers, output))
+        found = asyncio.run(_run(plan, folder, numbers, again, cheats, workers, output))
         _show(found, again, output)
         if found.sound < found.tasks:
             raise typer.Exit(ExitCode.GATE)
@@ -93,6 +96,7 @@ class _Figures:
 
 
 async def _run(
+    plan: Plan,
     folder: SynthesisFolder,
     numbers: set[int],
     again: int,
@@ -100,13 +104,12 @@ async def _run(
     workers: int | None,
     output: Output,
 ) -> _Figures:
-    from rolecraft.synthesis.plan import Plan
     from rolecraft.synthesis.validation import valid_candidates
     from rolecraft.synthesis.validation.checking import check as checks
 
     tasks = (task for number, task in enumerate(valid_candidates(folder)) if number in numbers)
     running = checks(
-        Plan.load(folder),
+        plan,
         tasks,
         again=again,
         cheat=cheats,

@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from contextlib import aclosing
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +59,13 @@ async def test_a_test_that_is_not_the_same_each_time_is_told(small: Any) -> None
     (found,) = await checked(small, (bug, verdict))
     assert found.flaky
     assert not found.sound
+
+
+def test_a_folder_without_a_plan_is_told_to_make_one(tmp_path: Path) -> None:
+    """It was told to validate, which refused for want of a plan."""
+    done = CliRunner().invoke(app, ["synth", "check", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "There is no plan in" in done.output
 
 
 def test_the_command_says_so_in_figures(small: Any) -> None:
