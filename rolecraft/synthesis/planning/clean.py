@@ -28,6 +28,7 @@ _NAMED = re.compile(r"^(E   )?[A-Za-z_][\w.]*(: |$)")
 """The line with the exception: of Python, or as pytest shows it."""
 _NO_MODULE = re.compile(r"No module named '(\w+)((?:\.\w+)+)'")
 """One that is missing in a package: the package, and the rest of its name."""
+_NETWORK = re.compile(r"name resolution|Name or service not known|Network is unreachable")
 _OF_PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 SHOWN = 3
 """Tests that an error names."""
@@ -140,6 +141,11 @@ def _way_out(shown: str, project: Project, missing: str) -> str:
             f"`{found[1]}{found[2]}` is a module of {project.name} itself, so its build makes it: "
             f"build it in its own folder (`pip install -e .` there) and plan that folder, or plan "
             f"its source archive."
+        )
+    if _NETWORK.search(shown):
+        return (
+            "Sandboxes have no network: leave out the tests that want one with --test-command "
+            "'--deselect TEST', or let more of them fail with --most-failing."
         )
     return "If something is not installed, make a venv that has it and give it with --environment."
 

@@ -189,8 +189,8 @@ def python_warnings(runtime: Runtime, environment: str) -> list[str]:
     if not why:
         return []
     return [
-        f"The tests run with `{runtime.python}` of the sandbox: {why}. It is given the "
-        f"environment's packages, but a program that a test starts with `sys.executable` is not."
+        f"The tests run with `{runtime.python}` of the sandbox, and a program that one starts with "
+        f"`sys.executable` has none of the environment's packages: {why}."
     ]
 
 

@@ -65,7 +65,7 @@ def test_another_python_than_that_of_the_environment_is_a_warning(
         pytest.skip(f"sandboxes have no `{THIS}`")
     venv = closed_venv(THIS)
     said = plan(project(FILES), tmp_path / "out", venv)
-    assert f"The tests run with `{THIS}` of the sandbox: the environment's own" in said
+    assert f"The tests run with `{THIS}` of the sandbox, and a program" in said
     assert f"is below `{venv.parent / 'closed'}`, into which only its owner may look" in said
 
 

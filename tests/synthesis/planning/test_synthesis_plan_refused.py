@@ -237,3 +237,13 @@ def test_what_the_disk_refuses_names_the_folder(tmp_path: Path) -> None:
         writing(tmp_path / "out"),
     ):
         Path("/dev/full").write_bytes(b"x")
+
+
+async def test_tests_that_want_a_network_are_told_that_there_is_none(planned: Planned) -> None:
+    """What they wanted was said to be not installed."""
+    tests = TEST + (
+        "\n\ndef test_page():\n    import urllib.request\n\n"
+        "    urllib.request.urlopen('http://example.org')\n"
+    )
+    with pytest.raises(UsageError, match=r"no network: .* '--deselect TEST'"):
+        await planned({"shapes.py": CODE, "tests/test_a.py": tests})
