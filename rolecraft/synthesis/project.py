@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rolecraft.environments.software_engineering.instances import Instance, Runner
+from rolecraft.environments.software_engineering.taken import test_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,13 @@ class Project:
         """The text of a clean file; empty for one that is not there. See `candidates.Read`."""
         place = Path(self.source) / path
         return place.read_bytes().decode("utf-8") if place.exists() else ""
+
+    def outside_code(self, tests: Iterable[str]) -> list[str]:
+        """Those of these tests that tell of a bug. One in a file of code, such as an example in a
+        docstring, does not: whoever mends the code could change it.
+        """
+        code = {*self.code, *self.skipped}
+        return [test for test in tests if test_file(test) not in code]
 
     def as_instance(self) -> Instance:
         """Its clean files and how their tests run, as grading knows them. There is nothing to

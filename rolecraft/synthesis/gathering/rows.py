@@ -7,7 +7,7 @@ and `test_patch` brings these files back, as in SWE-bench.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class TaskTests:
 
     @classmethod
     def of(cls, plan: Plan, verdict: Verdict) -> TaskTests:
-        fail_to_pass = _outside_code(plan, verdict.fail_to_pass)
+        fail_to_pass = tuple(plan.project.outside_code(verdict.fail_to_pass))
         return cls(
             fail_to_pass,
             frozenset((*verdict.fail_to_pass, *verdict.lost)),
@@ -88,15 +88,7 @@ class TaskTests:
     def pass_to_pass(self, plan: Plan) -> tuple[str, ...]:
         """The tests to keep, which are most of the suite: of many tasks, too much to hold."""
         kept = [test for test in plan.suite.passing if test not in self.left_out]
-        return _outside_code(plan, kept)
-
-
-def _outside_code(plan: Plan, tests: Iterable[str]) -> tuple[str, ...]:
-    """Without tests in a file of code, such as examples in docstrings: whoever mends the code would
-    change the test.
-    """
-    code = {*plan.project.code, *plan.project.skipped}
-    return tuple(test for test in tests if test_file(test) not in code)
+        return tuple(plan.project.outside_code(kept))
 
 
 def hidden_files(plan: Plan, fail_to_pass: Sequence[str]) -> tuple[str, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 
+from rolecraft.environments.software_engineering.taken import TEST_FOLDERS
 from rolecraft.synthesis.planning.discovery import (
     GENERATED,
     HEAD,
     MOST_BYTES,
-    TEST_FOLDERS,
     VENDORED,
     Found,
     every_file,
@@ -56,7 +56,7 @@ def discover_sources(source: Path) -> Found:
     skipped: dict[str, str] = {}
     for path in every_file(source):
         place = PurePosixPath(path)
-        if set(place.parts[:-1]) & {*TEST_FOLDERS, "testing"}:
+        if set(place.parts[:-1]) & TEST_FOLDERS:
             tests.append(path)
         elif place.suffix.lower() in ENDS:
             if why := _why_not(source / path, place):

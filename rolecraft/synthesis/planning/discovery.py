@@ -12,12 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rolecraft.environments.software_engineering._listing import LITTER_ENDS, LITTER_FOLDERS
-from rolecraft.environments.software_engineering.taken import ORDER, SETTINGS
+from rolecraft.environments.software_engineering.taken import ORDER, SETTINGS, TEST_FOLDERS
 from rolecraft.synthesis.edits import python_of
 from rolecraft.synthesis.modifiers.entities import Refused, entities
 from rolecraft.synthesis.planning.metadata import Metadata, plain, read_ini, read_toml
 
-TEST_FOLDERS = ("tests", "test")
+OF_TESTS = TEST_FOLDERS - {"testing"}
+"""Of a project in Python: there `testing` may be code for those who write tests."""
 PYTHON_FILES = ("test_*.py", "*_test.py")
 """pytest's own, unless its settings say others."""
 WHOLE_SUITES = ("test.py", "tests.py")
@@ -95,7 +96,7 @@ def discover(source: Path, metadata: Metadata, *, given: str = "") -> Found:
         or _is_below(PurePosixPath(path), folders)
         or PurePosixPath(path).name == "conftest.py"
     ]
-    has_own = bool(_words(settings.get("testpaths"))) and not given
+    has_own = bool(setting_words(settings.get("testpaths"))) and not given
     return Found(
         code=tuple(code),
         skipped=skipped,
@@ -140,7 +141,8 @@ def pytest_settings(source: Path) -> dict[str, Any]:
     return {}
 
 
-def _words(value: object) -> list[str]:
+def setting_words(value: object) -> list[str]:
+    """A setting of several words, as an ini file or TOML has it."""
     if isinstance(value, str):
         return value.split()
     return [str(each) for each in value] if isinstance(value, list | tuple) else []
@@ -150,13 +152,13 @@ def _tests(
     source: Path, files: list[str], settings: Mapping[str, Any], given: str
 ) -> tuple[list[str], list[str]]:
     """The outermost folders of tests, and test files outside of them."""
-    patterns = _words(settings.get("python_files")) or list(PYTHON_FILES)
+    patterns = setting_words(settings.get("python_files")) or list(PYTHON_FILES)
 
     def is_test(path: str) -> bool:
         return any(fnmatch(PurePosixPath(path).name, each) for each in patterns)
 
     wanted: list[str] = [given] if given else []
-    for each in _words(settings.get("testpaths")) if not given else ():
+    for each in setting_words(settings.get("testpaths")) if not given else ():
         found = sorted(source.glob(each.rstrip("/")))
         wanted += [place.relative_to(source).as_posix() for place in found]
     folders = [each for each in wanted if (source / each).is_dir() and each != "."]
@@ -200,7 +202,7 @@ def _mostly_tests(source: Path, files: list[str], folder: str) -> bool:
 def _outermost(place: PurePosixPath) -> str:
     """The outermost folder of tests that a path lies in; empty if in none."""
     for length, part in enumerate(place.parts[:-1], 1):
-        if part in TEST_FOLDERS:
+        if part in OF_TESTS:
             return str(PurePosixPath(*place.parts[:length]))
     return ""
 
@@ -239,7 +241,7 @@ def _code_roots(source: Path, metadata: Metadata) -> list[str]:
     packages = setuptools.get("packages", {})
     if isinstance(packages, dict):
         said += packages.get("find", {}).get("where", [])
-    said += _words(setup_cfg.get("options.packages.find", "where", fallback=""))
+    said += setting_words(setup_cfg.get("options.packages.find", "where", fallback=""))
     for line in setup_cfg.get("options", "package_dir", fallback="").split("\n"):
         name, is_one, place = line.partition("=")
         said += [place.strip()] if is_one and not name.strip() else []
@@ -258,7 +260,7 @@ def _code_files(
         below = [path for path in files if root == "." or PurePosixPath(path).is_relative_to(root)]
         parts = {path: PurePosixPath(path).relative_to(root).parts for path in below}
         tops = {each[0] for each in parts.values() if len(each) > 1}
-        tops -= {each for each in tops if each in TEST_FOLDERS or each.startswith(".")}
+        tops -= {each for each in tops if each in OF_TESTS or each.startswith(".")}
         regular = {each for each in tops if (source / root / each / "__init__.py").is_file()}
         own = plain(metadata.name).replace("-", "_")
         if root == ".":
@@ -285,7 +287,7 @@ def _is_own(folder: str, own: str) -> bool:
 def _declared_modules(source: Path) -> set[str]:
     tool = read_toml(source / "pyproject.toml").get("tool", {})
     said = list(tool.get("setuptools", {}).get("py-modules", []))
-    said += _words(read_ini(source / "setup.cfg").get("options", "py_modules", fallback=""))
+    said += setting_words(read_ini(source / "setup.cfg").get("options", "py_modules", fallback=""))
     for path in source.glob("*.egg-info/top_level.txt"):
         said += path.read_text("utf-8", "replace").split()
     setup = source / "setup.py"

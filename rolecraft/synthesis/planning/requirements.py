@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rolecraft.synthesis.edits import python_of
+from rolecraft.synthesis.planning.discovery import setting_words
 from rolecraft.synthesis.planning.metadata import Metadata, extras_of, name_of, plain
 
 TEST_GROUPS = ("test", "tests", "testing", "unittest", "pytest")
@@ -66,8 +67,8 @@ def requirements(
 
 def _of_settings(settings: Mapping[str, object]) -> list[str]:
     """Plug-ins without which pytest would not take its own settings."""
-    found = _words(settings.get("required_plugins"))
-    for word in _words(settings.get("addopts")):
+    found = setting_words(settings.get("required_plugins"))
+    for word in setting_words(settings.get("addopts")):
         option = word.partition("=")[0]
         found += [plugin for start, plugin in OPTIONS.items() if _is(option, start)]
     return found + [plugin for name, plugin in SETTINGS.items() if name in settings]
@@ -75,12 +76,6 @@ def _of_settings(settings: Mapping[str, object]) -> list[str]:
 
 def _is(option: str, start: str) -> bool:
     return option.startswith(start) if start.startswith("--") else option == start
-
-
-def _words(value: object) -> list[str]:
-    if isinstance(value, str):
-        return value.split()
-    return [str(each) for each in value] if isinstance(value, list | tuple) else []
 
 
 def _expanded(

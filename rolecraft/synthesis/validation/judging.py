@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from rolecraft.environments.software_engineering.taken import test_file
 from rolecraft.errors import RolecraftError
 from rolecraft.sandboxes.test_reports import Outcome
 from rolecraft.synthesis.candidates import Candidate, Read
@@ -40,7 +39,7 @@ async def judge(
     except RolecraftError as error:
         return Verdict(candidate=candidate.id, status="does_not_apply", why=str(error))
     seeing = plan.suite.seeing(lines)
-    tests = counted(plan)
+    tests = plan.project.outside_code(plan.suite.passing)
     if seeing is not None:
         known = set(tests)
         seeing = [test for test in seeing if test in known]
@@ -51,14 +50,6 @@ async def judge(
         seconds=round(time.monotonic() - began, 3),
         processor_seconds=round(counting.seconds, 3),
     )
-
-
-def counted(plan: Plan) -> list[str]:
-    """The passing tests that tell of a bug. One in a file of code, such as an example in a
-    docstring, does not: whoever mends the code could change it.
-    """
-    code = {*plan.project.code, *plan.project.skipped}
-    return [test for test in plan.suite.passing if test_file(test) not in code]
 
 
 class _Counting:

@@ -22,7 +22,7 @@ from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.ledger import Ledger
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.validation.fresh import FreshReport
-from rolecraft.synthesis.validation.judging import counted, judge
+from rolecraft.synthesis.validation.judging import judge
 from rolecraft.synthesis.validation.places import Place
 from rolecraft.synthesis.validation.ran import Worker, WorkerLost
 from rolecraft.synthesis.validation.settings import Settings
@@ -54,7 +54,7 @@ async def validate(
     """
     settings = settings or Settings()
     workers = workers or len(os.sched_getaffinity(0))
-    if not counted(plan):
+    if not plan.project.outside_code(plan.suite.passing):
         raise UsageError(f"No test of {plan.project.name!r} passes, so none can tell of a bug.")
     valid = sum(verdict.is_valid for verdict in verdicts)
     if stop_after is not None and valid >= stop_after:
