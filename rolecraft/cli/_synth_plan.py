@@ -63,6 +63,7 @@ def plan(
     from rolecraft.synthesis.planning.make import make_plan
     from rolecraft.synthesis.planning.settings import PlanSettings
     from rolecraft.synthesis.planning.summary import Summary
+    from rolecraft.synthesis.planting import python_files
 
     with Output(json=json, makes=True) as output:
         settings = PlanSettings(
@@ -80,14 +81,17 @@ def plan(
         made = asyncio.run(
             make_plan(source, SynthesisFolder(out), settings=settings, new=new, tell=output.note)
         )
-        _say(Summary.of(made), out, output)
+        _say(Summary.of(made), output)
+        if python_files(made):
+            output.then("rolecraft", "synth", "plant", out)
+        else:
+            output.then("rolecraft", "synth", "write", out, "--patches", "DIR")
 
 
-def _say(summary: Summary, out: Path, output: Output) -> None:
+def _say(summary: Summary, output: Output) -> None:
     output.result(summary.record())
     output.say(summary.title, style="bold")
     for name, value in summary.rows():
         output.say(f"  {name:<12}{value}")
     for warning in summary.warnings:
         output.warn(warning)
-    output.then("rolecraft", "synth", "plant", out)

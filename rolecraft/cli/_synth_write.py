@@ -55,6 +55,20 @@ class Within(StrEnum):
     MODULE = "module"
 
 
+Patches = Annotated[
+    Path | None,
+    typer.Option(
+        "--patches",
+        metavar="DIR",
+        help="Bugs that the .patch and .diff files of a folder tell of.",
+    ),
+]
+Polarity = Annotated[
+    PatchIs,
+    typer.Option("--polarity", help="What they do: mend (they are taken back), or plant."),
+]
+
+
 def write(
     folder: Folder,
     model: Annotated[
@@ -77,18 +91,8 @@ def write(
     timeout: Timeout = None,
     retries: RetryTimes = None,
     max_tokens: MaxTokens = None,
-    patches: Annotated[
-        Path | None,
-        typer.Option(
-            "--patches",
-            metavar="DIR",
-            help="Instead of a model: the .patch and .diff files of a folder.",
-        ),
-    ] = None,
-    polarity: Annotated[
-        PatchIs,
-        typer.Option("--polarity", help="What they do: mend (they are taken back), or plant."),
-    ] = PatchIs.FIX,
+    patches: Patches = None,
+    polarity: Polarity = PatchIs.FIX,
     seed: Seed = 0,
     json: Json = False,
     debug: Debug = False,

@@ -175,7 +175,7 @@ def test_a_python_package_becomes_tasks_that_run(
     select = ("synth", "select", "out", "--pass-rate", "0.5", "-o", "some.jsonl", "--json")
     refused = CliRunner().invoke(app, select)
     assert refused.exit_code == 2, "nobody but stand-ins has tried"
-    assert "No attempt, but of stand-ins, was recorded" in refused.output
+    assert "No attempt of a solver other than Rolecraft's stand-ins was recorded" in refused.output
     write(tmp_path, {"half.py": HALF})
     play = ("--task", ids[0], "--task", ids[1], "--attempts", "1", "--json")
     for name in ("gives_up", "solves"):
@@ -275,10 +275,15 @@ def test_a_cpp_project_becomes_tasks_that_are_graded(
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "shapes", cmake_files)
     write(tmp_path / "patches", {"area.patch": FIX})
-    rolecraft("synth", "plan", "shapes", "--out", "out")
-    rolecraft("synth", "write", "out", "--patches", "patches")
-    rolecraft("synth", "validate", "out", "--cap", "0.7")
-    rolecraft("synth", "describe", "out")
+    command = ("synth", "make", "shapes", "--out", "out")
+    refused = CliRunner().invoke(app, [*command])
+    assert refused.exit_code == 2
+    assert "`rolecraft synth write OUT --patches DIR`" in refused.output
+    planned = CliRunner().invoke(app, ["synth", "plan", "shapes", "--out", "out"])
+    assert "Next: rolecraft synth write out --patches DIR" in planned.output
+    made = CliRunner().invoke(app, [*command, "--patches", "patches"])
+    assert "1 task without a text: the failing tests print nothing." in made.output
+    assert "no_text" in made.output, "all but the last step went through"
     rolecraft("synth", "gather", "out", "--allow-missing", "--split-by", "task")
     folder = SynthesisFolder(tmp_path / "out")
     (instance,) = gathered_tasks(folder).instances.values()

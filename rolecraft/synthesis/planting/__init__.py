@@ -15,7 +15,14 @@ try:
 except ImportError as error:
     raise MissingExtra("libcst", "synthesis", "Planting bugs") from error
 
-from rolecraft.synthesis.planting.plant import Planted, Survey, chosen_modifiers, plant, survey
+from rolecraft.synthesis.planting.plant import (
+    Planted,
+    Survey,
+    chosen_modifiers,
+    plant,
+    python_files,
+    survey,
+)
 
-__all__ = ["Planted", "Survey", "chosen_modifiers", "plant", "survey"]
+__all__ = ["Planted", "Survey", "chosen_modifiers", "plant", "python_files", "survey"]
 del _libcst

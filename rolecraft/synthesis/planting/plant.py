@@ -66,6 +66,11 @@ def chosen_modifiers(names: Iterable[str] | None = None) -> dict[str, Modifier]:
     return {name: everything[name] for name in sorted(chosen)}
 
 
+def python_files(plan: Plan) -> list[str]:
+    """The files that modifiers can change."""
+    return [path for path in plan.project.code if path.endswith((".py", ".pyi"))]
+
+
 def survey(
     plan: Plan,
     *,
@@ -81,11 +86,11 @@ def survey(
     """
     trees, sight = Trees(plan.reader(), seed), Sight(plan.suite)
     found = Survey(seed, chosen_modifiers(modifiers), trees)
-    files = [path for path in plan.project.code if path.endswith((".py", ".pyi"))]
+    files = python_files(plan)
     if not files:
         raise UsageError(
-            f"`{plan.project.name}` has no Python code, and modifiers change no other: give "
-            f"patches with bugs instead."
+            f"`{plan.project.name}` has no Python code, and modifiers change no other. Give fixes "
+            f"of bugs, or bugs, as patches: `rolecraft synth write OUT --patches DIR`."
         )
     for path in files:
         try:
