@@ -137,13 +137,20 @@ def _entries(path: Path, adapter: TypeAdapter[Any]) -> Iterator[tuple[Any, tuple
             try:
                 yield _entry(line, adapter), (start, len(line))
             except (ValueError, RecursionError) as error:
-                why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+                why = _why(error) if isinstance(error, ValidationError) else error
                 raise JournalError(
                     path,
                     f"line {number} is none of its lines: {why}. Take that line out: the command "
                     f"that wrote it makes it again.",
                 ) from error
             start += len(line)
+
+
+def _why(error: ValidationError) -> str:
+    """What is wrong first, and where in the line."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"`{where}`: {first['msg']}" if where else first["msg"]
 
 
 def _entry(line: bytes, adapter: TypeAdapter[Entry]) -> Entry:

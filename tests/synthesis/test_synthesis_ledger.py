@@ -91,6 +91,14 @@ def test_a_line_that_is_none_is_named_with_the_way_out_and_that_way_leads_out(
         assert [*ledger] == attempts
 
 
+def test_a_line_that_lacks_something_is_told_what_it_lacks(tmp_path: Path) -> None:
+    """ "Field required" was all that somebody heard whose own text had no `text`."""
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"task": "a", "source": "given"}\n')
+    with pytest.raises(JournalError, match="line 1 is none of its lines: `text`: Field required"):
+        list(read_ledger(path, IssueText, key=lambda each: each.task))
+
+
 def test_a_new_ledger_does_not_look_at_what_it_forgets(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.jsonl"
     path.write_text("not one line of a ledger\n")
