@@ -177,7 +177,7 @@ def test_a_built_in_solver_plays_once_and_is_no_part_of_pass_rates(folder, needs
     assert (said["attempts"], said["resolved"]) == (2, 0)
     synth("gather", str(folder))
     assert {(row["attempts"], row["pass_rate"]) for row in rows(folder)} == {(0, None)}
-    assert "No attempt, but of stand-ins," in refused(
+    assert "No attempt of a solver other than Rolecraft's stand-ins" in refused(
         "select", str(folder), "--pass-rate", "0", "-o", "x"
     )
     (found,) = synth(

@@ -150,9 +150,10 @@ def _rated(folder: SynthesisFolder, wanted: Wanted) -> Iterator[dict[str, Any]]:
     """All gathered rows, with the pass rates that are known now."""
     tried = attempts_by_task(folder, wanted.solver)
     if wanted.pass_rate is not None and not tried:
-        whose = f" of {wanted.solver!r}" if wanted.solver else ", but of stand-ins,"
+        others = "a solver other than Rolecraft's stand-ins"
+        whose = repr(wanted.solver) if wanted.solver else others
         raise UsageError(
-            f"No attempt{whose} was recorded in `{folder.path}`: `rolecraft synth difficulty "
+            f"No attempt of {whose} was recorded in `{folder.path}`: `rolecraft synth difficulty "
             f"{folder.path}` has a solver play the tasks."
         )
     for row in gathered_rows(folder):
