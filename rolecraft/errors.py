@@ -84,8 +84,8 @@ class ActionLimitReached(RolecraftError):
 class ToolError(RolecraftError):
     """What a tool tells the model that called it. Raise it in yours: its text goes as it is.
 
-    Of Rolecraft's errors only these, `ActionTimeout` and `ApprovalDenied` go back to the model;
-    any other ends the run.
+    Of Rolecraft's errors only these (a `SandboxFileError` is one), `ActionTimeout` and
+    `ApprovalDenied` go back to the model; any other ends the run.
     """
 
 

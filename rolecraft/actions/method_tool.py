@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from rolecraft.actions._docstring import read_docstring
 from rolecraft.actions._schema import Signature, read_signature
-from rolecraft.actions.tool import ToolAction
+from rolecraft.actions.tool import ToolAction, ToolResult
 from rolecraft.errors import UsageError
 
 
 class MethodTool(ToolAction):
-    """A tool with settings of its own. Subclasses write `use`; its docstring is what a model reads.
+    """A tool with settings of its own. Subclasses write `use`, which returns what `@tool`'s may.
 
-    For a tool that needs nothing but its arguments, `@tool` is shorter.
+    A model reads the docstring of `use`, or else of the class, and calls `CountLines` by the name
+    `count_lines` unless `name` is set. For a tool that needs nothing but its arguments, `@tool` is
+    shorter.
     """
 
     _hooks = ToolAction._hooks | {"_signature"}
 
     async def use(self, *args: Any, **kwargs: Any) -> Any:
-        """Do it, with validated arguments. Subclasses write this."""
+        # Without a docstring: a method that has none inherits it, and a model would read it.
         raise UsageError(f"`{type(self).__name__}` has no `async def use(self, ...)`: write it.")
 
     def __init__(self, **fields: Any) -> None:
+        kind = type(self)
+        fields["name"] = fields.get("name") or kind.name or _snake_case(kind.__name__)
         super().__init__(**fields)
-        self.desc = self.desc or self._signature.description
+        said = self._signature.description
+        if not said and vars(kind).get("__doc__"):  # its own, not that of a class of ours
+            said, _ = read_docstring(kind)
+        self.desc = self.desc or said
 
     async def run(self, /, **arguments: Any) -> Any:
-        """Call `use`. Raises `BadToolCall` for wrong arguments, and what `use` raises."""
-        return await self.use(**self._signature.read(self.name, arguments))
+        """Call `use`. Returns its result as JSON, or a `ToolResult` as it is.
+
+        Raises `BadToolCall` for wrong arguments, `UsageError` for a result that JSON cannot hold,
+        and what `use` raises.
+        """
+        result = await self.use(**self._signature.read(self.name, arguments))
+        return (
+            result if isinstance(result, ToolResult) else self._signature.write(self.name, result)
+        )
 
     @property
     def _signature(self) -> Signature:
@@ -39,6 +55,10 @@ class MethodTool(ToolAction):
     @property
     def _parameters(self) -> dict[str, Any]:
         return self._signature.parameters
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 _signatures: dict[type, Signature] = {}

@@ -297,7 +297,7 @@ class ToolContext:
 def _free(tool: ToolAction, sandbox: LiveSandbox) -> ToolAction:
     """The tool as nobody's, in `sandbox` unless it has one of its own."""
     if isinstance(tool, SandboxTool):
-        return tool.in_sandbox(tool.sandbox or sandbox)
+        return tool.in_sandbox(sandbox)
     free = object.__new__(type(tool))
     free.__dict__.update(tool.__dict__, _owner=None)
     return free

@@ -53,10 +53,10 @@ class Role(Speaks):
     string such as `"openai/gpt-4o-mini"`; without one the role uses its environment's. `watch`
     lists the actions whose messages the role takes up (the user's, unless set). One `run` starts
     at most `max_actions` actions. `planning` says how `plan_and_act` plans. `system` replaces the
-    prompt made from the fields above it. `tools` are what the model may call; a role with tools and
-    no actions answers with `UseTools`. `long_term` keeps what the role takes up and says, for
-    this run and later ones; with `recall_top=3` its prompt has the three memories that fit its
-    news best.
+    prompt made from the fields above it. `tools` are all that the model may call, in place of those
+    of a base class; a role with tools and no actions answers with `UseTools`. `long_term` keeps
+    what the role takes up and says, for this run and later ones; with `recall_top=3` its prompt has
+    the three memories that fit its news best.
     """
 
     name: str = ""
@@ -66,7 +66,7 @@ class Role(Speaks):
     desc: str = ""
     system: str = ""
     actions: Sequence[Action | type[Action]] = ()
-    tools: Sequence[ToolAction] = ()
+    tools: Sequence[ToolAction | type[ToolAction]] = ()
     watch: Sequence[type[Action] | str] | None = None
     react_mode: RoleReactMode | str = RoleReactMode.BY_ORDER
     model: Model | str | None = None

@@ -38,14 +38,14 @@ class UseTools(Action):
     `parallel`, else one by one.
     """
 
-    tools: Sequence[ToolAction] = ()
+    tools: Sequence[ToolAction | type[ToolAction]] = ()
     max_steps: int = 20
     sampling: Sampling | None = None
 
     async def run(self, history: Sequence[Message]) -> str | Message:
         session = self.open_session()
         said = self.conversation(history)
-        offered: Sequence[ToolAction] | None = None
+        offered: Sequence[ToolAction | type[ToolAction]] | None = None
         answers: list[Completion] = []
         for _ in range(self.max_steps):
             now = self.tools or self.role.tools
@@ -164,12 +164,16 @@ def _is_parallel(call: ToolCall, tools: dict[str, ToolAction]) -> bool:
     return call.name in tools and tools[call.name].parallel and not call.incomplete
 
 
-def as_tools(tools: Iterable[ToolAction]) -> tuple[ToolAction, ...]:
-    """The tools of a role, checked: `UsageError` for what is none and for two of one name."""
+def as_tools(tools: Iterable[ToolAction | type[ToolAction]]) -> tuple[ToolAction, ...]:
+    """The tools of a role, made of their classes where these are given, and checked.
+
+    Raises `UsageError` for what is no tool and for two of one name.
+    """
     if type(tools) is not tuple:  # those of a role are one, and checked
         _mistakes.check_list("tools", tools)
     known: dict[str, ToolAction] = {}
-    for tool in tools:
+    for given in tools:
+        tool = given() if isinstance(given, type) and issubclass(given, ToolAction) else given
         if not isinstance(tool, ToolAction):
             raise UsageError(
                 f"`tools` holds {tool!r}, which is no tool: make one with `@tool`, or put an "

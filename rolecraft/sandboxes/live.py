@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType, UnionType
 from typing import Literal, Protocol, Self, runtime_checkable
 
-from rolecraft.errors import SandboxError, UsageError
+from rolecraft.errors import SandboxError, ToolError, UsageError
 from rolecraft.sandboxes.base import DEFAULT_LIMITS, Execution, SandboxLimits
 
 Wall = Literal[
@@ -188,8 +188,11 @@ class SandboxLost(SandboxError):
     """The sandbox, or the shell, is gone: closed, killed, or its server cannot be reached."""
 
 
-class SandboxFileError(SandboxError):
-    """A file of the sandbox cannot be read or written: `path` and `reason` say which and why."""
+class SandboxFileError(SandboxError, ToolError):
+    """A file of the sandbox cannot be read or written: `path` and `reason` say which and why.
+
+    A model whose tool raises it is told, since most such paths are the model's.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason

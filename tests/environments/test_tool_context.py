@@ -171,7 +171,8 @@ async def test_the_tools_of_a_role_are_nobodys_here_and_in_this_sandbox(
     role = Role(name="Ann", tools=[bash])
     async with ToolContext(sandbox, tools=role.tools) as context:
         assert (await context.call("execute_bash", command="cat a.py")).text.startswith("x = 1")
-    assert bash.sandbox is None
+    with pytest.raises(UsageError, match="has no sandbox"):
+        bash.sandbox  # noqa: B018 (it is still nobody's)
 
 
 async def test_the_time_limit_of_a_tool_holds(sandbox: LiveSandbox) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from rolecraft.actions.codeact._files import Place
@@ -17,43 +17,27 @@ if TYPE_CHECKING:
 
 
 class SandboxTool(MethodTool):
-    """A tool of a sandbox. Subclasses write `use`; its docstring is what a model reads.
+    """A tool of a sandbox. Subclasses write `use`, which works in `self.sandbox`.
 
-    The sandbox is `sandbox`, or, unless that is set, the attribute `sandbox` of the role's
+    That is the one which the tool was given, or else the attribute `sandbox` of the role's
     environment at the moment of the call: so tools can stand in a role's class, before there is
     one. When a run is followed from its record, each call is made again, because the sandbox of
     the new process begins where that of the old one began; what was recorded of it counts.
     """
 
-    sandbox: LiveSandbox | None = None
-
-    _hooks = MethodTool._hooks | {"_sandbox", "_workbench", "_place", "_record_file"}
+    _hooks = MethodTool._hooks | {"_workbench", "_place", "_record_file"}
+    _given: LiveSandbox | None = None
     _whose: object = None
     """Whose shell and edits these are, if not those of the role to which the tool belongs."""
 
-    def in_sandbox(self, sandbox: LiveSandbox) -> Self:
-        """This tool in `sandbox`, belonging to no role."""
-        tool = object.__new__(type(self))
-        tool.__dict__.update(self.__dict__, sandbox=sandbox, _owner=None)
-        return tool
-
-    async def aclose(self) -> None:
-        """End the shell that it has opened as nobody's; those of roles end with the sandbox."""
-        if self in _workbenches:
-            await _workbenches[self].end_shell()
-
-    async def _redo(self, start: Event) -> None:
-        tool = self.in_sandbox(self._sandbox)
-        tool._whose = self._owner
-        try:
-            await tool.run(**start.data["arguments"])
-        except Exception as error:
-            if not is_for_model(error):  # else it was told then, and is told again
-                raise
+    def __init__(self, *, sandbox: LiveSandbox | None = None, **fields: Any) -> None:
+        self._given = sandbox
+        super().__init__(**fields)
 
     @property
-    def _sandbox(self) -> LiveSandbox:
-        sandbox = self.sandbox
+    def sandbox(self) -> LiveSandbox:
+        """Where it works. Raises `UsageError` if it was given none and its environment has none."""
+        sandbox = self._given
         if sandbox is None and self._owner is not None:
             sandbox = getattr(self.role.rc.env, "sandbox", None)
         if sandbox is None:
@@ -64,12 +48,32 @@ class SandboxTool(MethodTool):
             )
         return sandbox
 
+    def in_sandbox(self, sandbox: LiveSandbox) -> Self:
+        """This tool as nobody's, in `sandbox` unless it was given another."""
+        tool = object.__new__(type(self))
+        tool.__dict__.update(self.__dict__, _given=self._given or sandbox, _owner=None)
+        return tool
+
+    async def aclose(self) -> None:
+        """End the shell that it has opened as nobody's; those of roles end with the sandbox."""
+        if self in _workbenches:
+            await _workbenches[self].end_shell()
+
+    async def _redo(self, start: Event) -> None:
+        tool = self.in_sandbox(self.sandbox)
+        tool._whose = self._owner
+        try:
+            await tool.run(**start.data["arguments"])
+        except Exception as error:
+            if not is_for_model(error):  # else it was told then, and is told again
+                raise
+
     @property
     def _workbench(self) -> Workbench:
-        return workbench_of(self._whose or self._owner or self, self._sandbox)
+        return workbench_of(self._whose or self._owner or self, self.sandbox)
 
     def _place(self, path: str) -> Place:
-        return Place.of(self._sandbox, path)
+        return Place.of(self.sandbox, path)
 
     def _record_file(self, place: Place, content: bytes) -> None:
         """Say in the record what a file is now, if this is a role's tool."""

@@ -96,7 +96,7 @@ class StrReplaceEditor(SandboxTool):
 
     async def _view(self, place: Place, view_range: Sequence[int] | None) -> str:
         try:
-            lines = lines_of((await read_text(self._sandbox, place)).text)
+            lines = lines_of((await read_text(self.sandbox, place)).text)
         except IsFolder:
             if view_range is not None:
                 raise ToolError(
@@ -117,7 +117,7 @@ class StrReplaceEditor(SandboxTool):
 
     async def _listed(self, place: Place) -> str:
         words = ["-mindepth", "1", "-maxdepth", "2", "-name", ".*", "-prune", "-o"]
-        done = await self._sandbox.run(["find", place.path, *words, "-printf", r"%y %P\0"])
+        done = await self.sandbox.run(["find", place.path, *words, "-printf", r"%y %P\0"])
         if done.failure or (done.exit_code and not done.stdout):
             raise ToolError(f"`{place}` cannot be listed: {done}")
         entries = sorted(
@@ -131,7 +131,7 @@ class StrReplaceEditor(SandboxTool):
         return f"{place}, two levels deep, without hidden entries:\n{listed}{more}"
 
     async def _create(self, place: Place, text: str) -> str:
-        if (await self._sandbox.run(["test", "-e", place.path])).ok:
+        if (await self.sandbox.run(["test", "-e", place.path])).ok:
             raise ToolError(
                 f"`{place}` exists. `create` makes new files only: change it with `str_replace`."
             )
@@ -139,7 +139,7 @@ class StrReplaceEditor(SandboxTool):
         return f"{place} was made, {counted(len(lines_of(text)), 'line')}."
 
     async def _replace(self, place: Place, old: str, new: str) -> str:
-        file = await read_text(self._sandbox, place)
+        file = await read_text(self.sandbox, place)
         if file.newline != "\n":
             old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
         text, line = await in_thread(
@@ -149,7 +149,7 @@ class StrReplaceEditor(SandboxTool):
         return _changed(place, text, line, len(lines_of(new)))
 
     async def _insert(self, place: Place, new: str, after: int) -> str:
-        file = await read_text(self._sandbox, place)
+        file = await read_text(self.sandbox, place)
         lines = lines_of(file.text)
         if not 0 <= after <= len(lines):
             raise ToolError(
@@ -169,7 +169,7 @@ class StrReplaceEditor(SandboxTool):
             raise ToolError(f"Nothing to take back: this tool has not changed `{place}`.")
         before, after = edits[-1]
         try:
-            now: bytes | None = await self._sandbox.read(place.path, max_bytes=2 * MAX_BYTES)
+            now: bytes | None = await self.sandbox.read(place.path, max_bytes=2 * MAX_BYTES)
         except SandboxFileError:
             now = None
         if now != after:
@@ -178,9 +178,9 @@ class StrReplaceEditor(SandboxTool):
                 f"that too. Change it with `str_replace`."
             )
         if before is None:
-            await self._sandbox.run(["rm", "-f", "--", place.path])
+            await self.sandbox.run(["rm", "-f", "--", place.path])
         else:
-            await write_bytes(self._sandbox, place, before)
+            await write_bytes(self.sandbox, place, before)
             self._record_file(place, before)
         edits.pop()
         if before is None:
@@ -195,7 +195,7 @@ class StrReplaceEditor(SandboxTool):
                 f"`{place}` would have {len(data)} bytes; this tool edits files of up to "
                 f"{MAX_BYTES}."
             )
-        await write_bytes(self._sandbox, place, data)
+        await write_bytes(self.sandbox, place, data)
         edits = self._workbench.before.setdefault(place.path, [])
         edits.append((None if before is None else before.encoded(), data))
         del edits[:-_UNDOS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -38,7 +38,7 @@ class ExecuteBash(SandboxTool):
     max_seconds: float = 600.0
     output_bytes: int = 30_000
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         if not 0 < self.seconds <= self.max_seconds:
             raise UsageError(
@@ -81,7 +81,7 @@ class ExecuteBash(SandboxTool):
             raise ToolError("`command` holds a NUL character, which no command can.")
         done, began_anew, ended = await self._run(command, limit)
         parts = [
-            _NEW.format(folder=self._sandbox.folder) if began_anew else "",
+            _NEW.format(folder=self.sandbox.folder) if began_anew else "",
             # Shorter already, unless the sandbox's notion of it is another.
             head_and_tail(plain(done.stdout), self.output_bytes + 1000).strip("\n"),
             how_it_ended(done, limit),

@@ -37,7 +37,7 @@ class ReadFile(SandboxTool):
             last_line: the last one; the end of the file, unless given.
         """
         place = self._place(path)
-        lines = lines_of((await read_text(self._sandbox, place)).text)
+        lines = lines_of((await read_text(self.sandbox, place)).text)
         last = len(lines) if last_line is None else min(last_line, len(lines))
         if first_line < 1 or (last_line is not None and last_line < first_line):
             raise ToolError(

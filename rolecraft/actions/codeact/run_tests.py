@@ -51,10 +51,10 @@ class RunTests(SandboxTool):
         """
         if flags := [test for test in tests if test.startswith("-")]:
             raise ToolError(f"`tests` are files and names of tests, not options: {flags}.")
-        limits = self._sandbox.spec.limits
+        limits = self.sandbox.spec.limits
         cpu_seconds = max(limits.cpu_seconds, int(self.seconds))
         limits = replace(limits, seconds=self.seconds, cpu_seconds=cpu_seconds)
-        run = await self.runner.run(self._sandbox, tests, limits=limits)
+        run = await self.runner.run(self.sandbox, tests, limits=limits)
         report = run.report
         if self._owner is not None:
             target = ", ".join(tests) or "tests"

@@ -38,6 +38,6 @@ class SearchFiles(SandboxTool):
         """
         self._place(path)  # a path that cannot be is an error
         found = await search_files(
-            self._sandbox, pattern, path=path, glob=glob, ignore_case=ignore_case, limit=self.limit
+            self.sandbox, pattern, path=path, glob=glob, ignore_case=ignore_case, limit=self.limit
         )
         return SearchResult(text=str(found), found=found)

@@ -32,7 +32,7 @@ class WriteFile(SandboxTool):
         """
         place = self._place(path)
         data = content.encode("utf-8", "replace")
-        await write_bytes(self._sandbox, place, data)
+        await write_bytes(self.sandbox, place, data)
         self._record_file(place, data)
         text = (
             f"{place} was written: {counted(len(lines_of(content)), 'line')}, "

@@ -24,6 +24,7 @@ from rolecraft.roles.role import Role
 from rolecraft.roles.tool_calling import UseTools
 
 if TYPE_CHECKING:
+    from rolecraft.actions.tool import ToolAction
     from rolecraft.models.base import Completion
 
 Ending = Literal[
@@ -97,11 +98,14 @@ def _ended(text: str, how: Ending) -> Message:
 class CodeAct(Role):
     """Works in a sandbox by calling tools: that of its environment, unless its tools have one.
 
-    Give it other tools with `tools=[...]`: `codeact_tools(sandbox)` has all of them.
+    `tools` replaces its tools: `tools = [*codeact_tools(), CountLines]` adds one of yours. Its
+    `system` prompt speaks of a shell and of `finish`; write another for a role without them.
     """
 
     profile = "software engineer"
     goal = "solve the task in the sandbox, and show that it is solved"
     system = SYSTEM
     actions = [WorkInSandbox]
-    tools = codeact_tools()
+    tools: Sequence[ToolAction | type[ToolAction]] = codeact_tools()
+
+    _positional = ()
