@@ -2,6 +2,7 @@
 
     software_engineering = scenario()      # the 20 examples, fetched when a task is drawn
     mine = scenario(SoftwareTasks(load("rows.jsonl", places=...).instances))
+    ours = scenario(team=lambda: [Mender()])      # roles of one's own
 
 The reward is 1 for a fix that every test accepts, less at most a tenth for what it cost. Nothing
 but a fix earns anything, and what fails has 0 whatever it cost: to give up sooner saves nothing.
@@ -9,7 +10,7 @@ but a fix earns anything, and what fails has 0 whatever it cost: to give up soon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from rolecraft.environments.software_engineering import SoftwareEnvironment
 from rolecraft.environments.software_engineering.examples import examples, swe_examples
 from rolecraft.environments.software_engineering.examples.solvers import reference_solver
 from rolecraft.environments.task import TaskSource
+from rolecraft.errors import UsageError
 from rolecraft.models.base import Model
 from rolecraft.rewards import Gate, Signals, reward
 from rolecraft.roles.ready.codeact import CodeAct
@@ -62,25 +64,41 @@ def dollars(signals: Signals) -> float:
 def scenario(
     tasks: TaskSource | None = None,
     *,
+    team: Callable[[], Sequence[Role]] = lambda: [CodeAct()],
     model: Model | str | None = None,
     name: str = "software_engineering",
     **options: Any,
 ) -> Scenario:
-    """A scenario with one `CodeAct` role, who asks `model` where nobody names another.
+    """A scenario with the roles that `team` makes: one `CodeAct`, unless given.
 
-    `tasks` are the examples unless given. `options` go to the `SoftwareEnvironment` (`provider`,
-    `grader`, `limits`, …).
+    `tasks` are the examples unless given. Roles that name no model ask `model`. `options` go to the
+    `SoftwareEnvironment` (`provider`, `grader`, `limits`, …). Raises `UsageError` for a `team` that
+    is no function; one that makes no list raises it when an episode begins.
     """
+    if not callable(team) or isinstance(team, type):
+        raise _no_team(team)
 
-    def team() -> Sequence[Role]:
-        return [CodeAct(model=model)]
+    def roles() -> Sequence[Role]:
+        made = team()
+        if isinstance(made, Role):
+            raise _no_team(made)
+        for role in made:
+            role.model = model if role.model is None else role.model
+        return made
 
     return Scenario(
         name=name,
-        team=team,
+        team=roles,
         environment=partial(SoftwareEnvironment, **options),
         tasks=tasks or swe_examples(),
         reward=Gate(resolved, resolved - 0.04 * size - 0.03 * findings - 0.03 * dollars),
+    )
+
+
+def _no_team(got: object) -> UsageError:
+    return UsageError(
+        f"`scenario(team=...)` wants a function that makes a list of fresh roles, for each episode "
+        f"has its own, got {got!r}: write `team=lambda: [MyRole()]`."
     )
 
 

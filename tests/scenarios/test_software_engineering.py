@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from rolecraft import Trajectory
+from rolecraft import ScriptedModel, Trajectory
+from rolecraft.actions.codeact import SandboxTool, codeact_tools
 from rolecraft.environments.software_engineering import Instance, SoftwareTasks
 from rolecraft.environments.software_engineering.examples import (
     PackagesUnavailable,
@@ -28,7 +29,10 @@ from rolecraft.environments.software_engineering.examples.solvers import (
     reference_solver,
 )
 from rolecraft.errors import UnknownName, UsageError
+from rolecraft.messages import ToolCall
+from rolecraft.models import Completion
 from rolecraft.rewards import Signals
+from rolecraft.roles.ready.codeact import CodeAct
 from rolecraft.scenarios.software_engineering import rehearsal, scenario, software_engineering
 from rolecraft.viewer import trajectory_page
 
@@ -157,6 +161,51 @@ def test_a_scripted_role_solves_a_task_through_rolecraft_run(instance, tmp_path)
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "+    return (hour + hours - 1) % 12 + 1" in page
     assert "to mend: 1 test passed" in page
+
+
+class CountLines(SandboxTool):
+    """Count the lines of a file."""
+
+    async def use(self, path: str) -> int:
+        return (await self.sandbox.read(path)).count(b"\n")
+
+
+class Mender(CodeAct):
+    tools = [*codeact_tools(), CountLines]
+
+
+async def test_a_role_and_a_tool_of_ones_own_play_an_instance(instance) -> None:
+    edit = {"path": "clock.py", "old_str": "hours) % 12", "new_str": "hours - 1) % 12 + 1"}
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("count_lines", {"path": "clock.py"}),
+        ("str_replace_editor", {"command": "str_replace", **edit}),
+        ("finish", {"message": "Mended."}),
+    ]
+    script = [Completion(text="", tool_calls=[ToolCall(*step, "1")]) for step in steps]
+    mend = scenario(
+        SoftwareTasks([instance]), team=lambda: [Mender(model=ScriptedModel(list(script)))]
+    )
+    episode = await mend.play(instance.task())
+    assert signals_of(episode.trajectory)["resolved"] == 1
+    assert next(iter(episode.trajectory.of("tool_result"))).content == "7"
+
+
+def test_the_scenarios_model_is_that_of_roles_that_name_none() -> None:
+    mend = scenario(team=lambda: [Mender(), CodeAct(model="openai/o3")], model="openai/gpt-4o")
+    assert [role.model for role in mend.team()] == ["openai/gpt-4o", "openai/o3"]
+    assert [role.model for role in scenario(model="openai/gpt-4o").team()] == ["openai/gpt-4o"]
+
+
+@pytest.mark.parametrize("team", [[Mender()], Mender, Mender()])
+def test_a_team_that_makes_no_fresh_roles_is_refused_with_what_to_write(team: Any) -> None:
+    with pytest.raises(UsageError, match=r"write `team=lambda: \[MyRole\(\)\]`"):
+        scenario(team=team)
+
+
+def test_a_team_of_one_role_without_a_list_is_refused_likewise() -> None:
+    alone: Any = scenario(team=lambda: Mender())  # type: ignore[arg-type, return-value]
+    with pytest.raises(UsageError, match=r"a list of fresh roles.*got <Mender 'Mender'>"):
+        alone.team()
 
 
 async def test_a_solver_says_that_it_does_not_know_an_issue(instance) -> None:
