@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -23,10 +24,19 @@ class MethodTool(ToolAction):
 
     async def use(self, *args: Any, **kwargs: Any) -> Any:
         # Without a docstring: a method that has none inherits it, and a model would read it.
-        raise UsageError(f"`{type(self).__name__}` has no `async def use(self, ...)`: write it.")
+        raise _no_use(type(self))
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not inspect.iscoroutinefunction(inspect.unwrap(cls.use)):
+            raise UsageError(
+                f"`{cls.__name__}.use` is no coroutine: write `async def use(self, …)`."
+            )
 
     def __init__(self, **fields: Any) -> None:
         kind = type(self)
+        if kind.use is MethodTool.use:
+            raise _no_use(kind)
         fields["name"] = fields.get("name") or kind.name or _snake_case(kind.__name__)
         super().__init__(**fields)
         said = self._signature.description
@@ -55,6 +65,10 @@ class MethodTool(ToolAction):
     @property
     def _parameters(self) -> dict[str, Any]:
         return self._signature.parameters
+
+
+def _no_use(kind: type[MethodTool]) -> UsageError:
+    return UsageError(f"`{kind.__name__}` has no `async def use(self, …)`: write it.")
 
 
 def _snake_case(name: str) -> str:

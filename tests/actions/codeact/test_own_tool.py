@@ -110,6 +110,22 @@ def test_without_any_docstring_the_model_reads_none_of_ours() -> None:
     assert (Bare().spec.description, Words().spec.description) == ("", "Of the method.")
 
 
+def test_what_a_model_calls_is_an_async_method_named_use() -> None:
+    """A plain one failed when it was called, and `run` in its place spoke of `*args`."""
+    with pytest.raises(UsageError, match=r"`Plain.use` is no coroutine: write `async def use"):
+
+        class Plain(SandboxTool):
+            def use(self, path: str) -> str:  # type: ignore[override]
+                return path
+
+    class Other(SandboxTool):
+        async def run(self, path: str) -> str:  # type: ignore[override]
+            return path
+
+    with pytest.raises(UsageError, match=r"`Other` has no `async def use\(self, …\)`: write it"):
+        Role(tools=[Other])
+
+
 def test_a_list_of_tools_may_have_classes_as_that_of_actions_may() -> None:
     one, other = Role(tools=[CountLines]).tools, Role(tools=[CountLines(ending="\r")]).tools
     assert [(type(tool), tool.name) for tool in (*one, *other)] == [(CountLines, "count_lines")] * 2
