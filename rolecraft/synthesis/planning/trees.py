@@ -23,6 +23,8 @@ from rolecraft.synthesis.planning.version_file import version_files
 
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 """What git sets for its hooks, and would take for the repository that is asked about."""
+_WITH = ("LC_ALL=C", "GIT_DISCOVERY_ACROSS_FILESYSTEM=1")
+"""For errors that can be told apart, and the repository of a folder that is mounted in it."""
 _SECRETS = re.compile(
     r"\.env(\..+)?|\.envrc|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.pypirc|\.git-credentials|\.htpasswd"
     r"|(credentials?|secrets?)(\.(json|toml|ya?ml|ini|txt|env))?"
@@ -57,7 +59,9 @@ def tree_of(folder: Path) -> Tree | None:
         )
     if around != folder.resolve():
         said = _git(folder, "check-ignore", "-q", ".")
-        if said.returncode == 0 or b"not a git repository" in said.stderr:
+        if b"not a git repository (or any" in said.stderr:
+            return None
+        if said.returncode == 0 and not _paths(folder, "--cached"):
             return None  # somebody else's repository, which does not care for this folder
     files = _paths(folder, "--cached", "--others")
     ignored = _paths(folder, "--others", "--ignored", "--directory")
@@ -186,7 +190,7 @@ def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
     without = [word for name in _ELSEWHERE for word in ("-u", name)]
     trusted = ["-c", "safe.directory=*", "-c", "core.fsmonitor=false"]
     return subprocess.run(
-        ["env", *without, "git", *trusted, "-C", str(folder), *words],
+        ["env", *without, *_WITH, "git", *trusted, "-C", str(folder), *words],
         capture_output=True,
         check=False,
     )

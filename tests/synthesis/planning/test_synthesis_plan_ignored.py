@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -127,6 +128,22 @@ def test_a_plain_folder_is_taken_whole_also_where_a_checkout_around_ignores_it(
     (checkout / ".git").rename(tmp_path / "git")
     checkout.rename(plain)
     assert copied(plain, tmp_path / "b") == (set(FILES), set())
+
+
+def test_a_folder_that_is_ignored_but_for_what_was_committed_is_that(
+    checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / "data" / "load.py").write_text("")
+    git(checkout, "add", "-f", "data/load.py")
+    assert copied(checkout / "data", tmp_path / "copy")[0] == {"load.py"}
+
+
+def test_a_name_that_is_no_text_is_left_out_too(
+    checkout: Path, bare_environment: Path, tmp_path: Path
+) -> None:
+    (checkout / os.fsdecode(b"\xff.sqlite")).write_text(SECRET)
+    said = planned(checkout, tmp_path / "out", "--environment", bare_environment)
+    assert "5 that git ignores" in said
 
 
 def test_given_tests_leave_out_what_git_ignores(checkout: Path, tmp_path: Path) -> None:
