@@ -91,13 +91,14 @@ class Snippet:
     def found(self, name: str, imported: dict[str, Any]) -> Any:
         if name in imported:
             return None if isinstance(imported[name], types.ModuleType) else imported[name]
-        modules = [each for each in imported.values() if isinstance(each, types.ModuleType)]
-        for module in self.order["modules"]:
+        for place in self.order["modules"]:
             try:
-                modules.append(importlib.import_module(module))
-            except Exception:
+                module = importlib.import_module(place)
+            except Exception:  # of the ways to write it, not all are one
                 continue
-        return next((vars(each)[name] for each in modules if name in vars(each)), None)
+            if name in vars(module):
+                return vars(module)[name]
+        return None
 
     def provide_printed(self) -> None:
         if not self.order["printed"]:
@@ -127,10 +128,17 @@ class Snippet:
             here["expected"] = digest(self.value(expected)) if expected else ""
         except Exception:  # what is no code is compared as it is written
             here["expected"] = expected
-        here["equal"] = bool(expected) and self.same(value, expected)
+        here["equal"] = bool(expected) and (
+            self.same(value, expected) or self.looks_the_same(value, here)
+        )
         here["got"] = [self.same(value, text) for text in self.order["got"]]
         here["differs"] = differs(value, self.order["difference"])
         self.looked.append(here)
+
+    def looks_the_same(self, value: Any, here: dict[str, Any]) -> bool:
+        """Whether it is an object that compares by identity, and is shown as the one expected."""
+        told = here["value"] == here["expected"] != ""
+        return told and bare(object.__repr__(value)) != bare(repr(value))
 
     def same(self, value: Any, text: str) -> bool:
         try:

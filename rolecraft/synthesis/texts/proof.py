@@ -132,7 +132,7 @@ class Proof:
                 for node in tree.body
                 if isinstance(node, ast.Import | ast.ImportFrom) and not _is_future(node)
             ],
-            "modules": [*dict.fromkeys((*imports.modules.values(), *reversed(changed)))],
+            "modules": [*dict.fromkeys((*reversed(changed), *imports.modules.values()))],
             "fixtures": sorted({*symptom.unknown, *FIXTURES}),
             "printed": {
                 each.name: "err" if "error" in each.kind else "out" for each in symptom.printed

@@ -94,7 +94,7 @@ def plain(messages: dict[str, str]) -> list[Symptom]:
     for test, text in messages.items():
         failure = read_failure(test, text)
         said = ": ".join(filter(None, (failure.error, _short(failure.message))))
-        if said and test.partition("::")[0].endswith(".py"):
+        if said != "AssertionError" and said and test.partition("::")[0].endswith(".py"):
             found.setdefault(said, Symptom("output", (), message=said, test=test))
     return [*found.values()]
 

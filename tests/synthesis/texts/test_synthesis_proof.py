@@ -19,6 +19,9 @@ TEST = "tests/test_phrases.py::test_shortened"
 SHORTEN = ("import phrases",)
 TRUE = Symptom("value", SHORTEN, "phrases.shorten('a long text', 9)", "'a long...'", "'a lon...'")
 
+PLACE = ("import phrases", "class Place:\n    def __repr__(self):\n        return 'here'")
+MASKED = {"masked": (("func", "cut"),), "test": TEST}
+
 
 def claims() -> dict[str, tuple[str, Symptom, bool | None]]:
     """Bugs, what is said of them, and whether that is so."""
@@ -77,6 +80,21 @@ def claims() -> dict[str, tuple[str, Symptom, bool | None]]:
             replace(value, code=said, expression="'long...' in output", kind="condition"),
             True,
         ),
+        "an object that is shown as the one expected": (
+            "undocumented",
+            Symptom(
+                *("value", PLACE, "(Place(), phrases.Tally(['a']).attribute())[0:2]"),
+                *("(Place(), 1)", "(here, 2)"),
+                masked=(("attribute", "undocumented"),),
+                test=TEST,
+            ),
+            True,
+        ),
+        "a name that another package has too": (
+            "inner value",
+            Symptom("value", ("import pytest",), "func('ab', 2)", "'ab'", "'a'", **MASKED),
+            True,
+        ),
         "what nobody else has": (
             "inner value",
             replace(value, code=("import phrases", "texts.sort()"), unknown=("texts",)),
@@ -89,6 +107,8 @@ async def test_what_is_said_of_a_bug_is_run_as_it_is_written(phrases):
     from rolecraft.synthesis.texts.masking import StandIn
 
     sources = Sources(phrases.plan.project, phrases.read)
+    conftest = phrases.folder.source / "tests/conftest.py"
+    conftest.write_text("import pytest\npytest.cut = len\n")
     proof = Proof(phrases.plan, sources)
     found = {}
     for what, (bug, symptom, _) in claims().items():
