@@ -19,6 +19,7 @@ from rolecraft.cli._synth_model import (
     asked_model,
     cost,
     in_options,
+    say_cost,
     say_refused,
     say_unanswered,
 )
@@ -175,9 +176,7 @@ def _say(found: Described, asked: _Asked, output: Output) -> None:
     for why, number in found.kept_without.most_common():
         output.say(f"{count(number, 'task')} without a text, as before: {why}.")
     if asked.used or asked.refused:
-        each = found.usd / asked.used if found.usd is not None and asked.used else None
-        share = f", {cost(each)} a text" if each is not None else ""
-        output.say(f"Cost: {cost(found.usd)} in all{share}.")
+        say_cost(found.usd, asked.used, "text", output)
     say_unanswered(found.failed, found.stopped, output)
 
 

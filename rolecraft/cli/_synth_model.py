@@ -125,6 +125,15 @@ def cost(usd: float | None) -> str:
     return "price unknown" if usd is None else f"${usd:.6f}"
 
 
+def say_cost(usd: float | None, made: int, thing: str, output: Output) -> None:
+    """What the questions took, and what each thing that came of them."""
+    if usd is None:
+        output.say("Cost: price unknown.")
+    else:
+        each = f", {cost(usd / made)} a {thing}" if made else ""
+        output.say(f"Cost: {cost(usd)} in all{each}.")
+
+
 def say_refused(reasons: Mapping[str, int], output: Output) -> None:
     """How many answers could not be used, by kinds of reasons: what stands before the colon."""
     from rolecraft.trajectories.in_words import count

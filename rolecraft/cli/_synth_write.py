@@ -19,6 +19,7 @@ from rolecraft.cli._synth_model import (
     asked_model,
     cost,
     in_options,
+    say_cost,
     say_refused,
     say_unanswered,
 )
@@ -254,7 +255,5 @@ def _say_written(found: WrittenBugs, output: Output) -> None:
     output.say(f"{made}{before}.")
     say_refused(found.nothing, output)
     if found.made or found.nothing:
-        each = found.usd / found.made if found.usd is not None and found.made else None
-        share = f", {cost(each)} a candidate" if each is not None else ""
-        output.say(f"Cost: {cost(found.usd)} in all{share}.")
+        say_cost(found.usd, found.made, "candidate", output)
     say_unanswered(found.failed, found.stopped, output)
