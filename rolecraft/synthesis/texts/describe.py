@@ -52,7 +52,7 @@ class Described:
     alike: int = 0
     """New ones that say what another task's text says as well: their failing tests tell no more."""
     without: dict[str, str] = field(default_factory=dict)
-    """Ids of which nothing can be said, and why: `TELLS_TOO_MUCH`, `SILENT` or `NOT_READ`."""
+    """Ids of which nothing can be said, and why: a constant of `telling.py`."""
     unproven: int = 0
     """New texts by templates whose code could not be run, with the bug and without."""
     why_unproven: str = ""

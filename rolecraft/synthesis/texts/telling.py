@@ -18,6 +18,7 @@ from rolecraft.synthesis.verdicts import Verdict
 
 TELLS_TOO_MUCH = "nothing can be said of the failing tests without naming what was changed"
 SILENT = "the failing tests print nothing"
+NOT_SO = "what the failing tests show could not be told by code that gives the same"
 NOT_READ = "no symptom could be read from what the failing tests print"
 
 
@@ -96,7 +97,9 @@ class Telling:
                 (told.unproven if so is None else proven).append(text)
                 return
             false = True
-        if not false:
+        if false:
+            told.lacking = NOT_SO if told.lacking != TELLS_TOO_MUCH else told.lacking
+        else:
             told.lacking = TELLS_TOO_MUCH
             told.rest.append(leaky)
             told.leaks.update(dict.fromkeys(found))
