@@ -74,6 +74,18 @@ def bare():
         yield place
 
 
+async def test_a_python_that_is_not_in_the_sandbox_is_told_before_any_role_acts(
+    instance, tmp_path
+) -> None:
+    """The files of the sandbox could not be listed, it said: `exec: python3.99: not found`."""
+    (tmp_path / "env" / "lib" / "python3.99" / "site-packages").mkdir(parents=True)
+    unknown = replace(instance, environment=str(tmp_path / "env"))
+    environment = played(unknown.task(), {}, Grader(LocalProcess()))
+    with pytest.raises(Unsupported, match=r"needs `python3\.99` in the sandbox, since"):
+        await environment.episode()
+    assert not [*environment.trajectory.of("action")]
+
+
 async def test_a_python_without_pytest_is_told_before_any_role_acts(instance, bare) -> None:
     """Else a model is paid for work that nobody can grade."""
     env = played(replace(instance, environment=bare).task(), {}, Grader(LocalProcess()))
