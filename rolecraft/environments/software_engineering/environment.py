@@ -103,10 +103,24 @@ class SoftwareEnvironment(TaskEnvironment):
             limits=self.grader.limits,
         )
         self._sandbox = await self.provider.create(spec)
+        if runtime.site:
+            await self._check_python(runtime.python)
         if self.instance.runner == "pytest" and "pytest" not in runtime.installed:
             await self._check_pytest()  # before a model is paid for what nobody could grade
         await self.grader.check(self.instance)  # likewise
         self._before = await manifest(self._sandbox)
+
+    async def _check_python(self, name: str) -> None:
+        """Raise `Unsupported` if the Python that stands in for the instance's own is not there."""
+        if not (await self.sandbox.run(["sh", "-c", 'command -v "$1"', "sh", name])).ok:
+            where = self.instance.environment or sys.prefix
+            raise Unsupported(
+                self.instance.id,
+                f"`{name}` in the sandbox, since its environment `{where}` has no Python that can "
+                f"be read there (under root by `nobody`, so not below `/root`): install `{name}` "
+                f"for all, or name a venv of a Python that everybody can read, "
+                f"`Instance(environment=...)`",
+            )
 
     async def _check_pytest(self) -> None:
         """Raise `Unsupported` if the instance's Python has no pytest from elsewhere either."""
