@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rolecraft.cli._output import Output
+from rolecraft.cli._synth_then import then_validate
 from rolecraft.synthesis.candidates import Candidate, Edit
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger
@@ -284,3 +286,20 @@ def test_a_patch_that_fits_the_other_way_round_says_so_and_nothing_comes_next(cl
     done = cli("synth", "write", folder.path, "--patches", patches, "--polarity", "bug")
     assert done.code == 3, "one of two"
     assert f"Next: rolecraft synth validate {folder.path}" in done.err.replace("\n", " ")
+
+
+def test_what_comes_next_is_what_is_not_done_yet(folder, capsys):
+    """`validate` was named when all was validated, and when there was nothing to validate."""
+    output = Output(json=False)
+    then_validate(folder.path, output)
+    assert f"Next: rolecraft synth describe {folder.path}" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
+    folder.verdicts.unlink()
+    then_validate(folder.path, output)
+    assert f"Next: rolecraft synth validate {folder.path}" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
+    folder.candidates.unlink()
+    then_validate(folder.path, output)
+    assert not capsys.readouterr().err
