@@ -48,6 +48,11 @@ class SandboxTool(MethodTool):
             )
         return sandbox
 
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether it was given none, so that it works in that of its role's environment."""
+        return self._given is None
+
     def in_sandbox(self, sandbox: LiveSandbox) -> Self:
         """This tool as nobody's, in `sandbox` unless it was given another."""
         tool = object.__new__(type(self))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Self
 
+from rolecraft.actions.codeact import SandboxTool
 from rolecraft.environments.team import Team
 from rolecraft.errors import UnknownName, UsageError
 from rolecraft.messages import ALL
@@ -107,7 +108,7 @@ class TeamStages(BatchStages):
 
 def _wants_sandbox(role: Role) -> bool:
     """Whether a tool of the role works in the sandbox of its environment."""
-    return any(getattr(tool, "sandbox", ...) is None for tool in role.tools)
+    return any(isinstance(tool, SandboxTool) and tool.needs_sandbox for tool in role.tools)
 
 
 async def check_price(model: Model | None) -> None:
