@@ -73,6 +73,8 @@ class Proof:
         self._workers: tuple[WarmPytest, WarmPytest] | None = None
         self._known: dict[str, tuple[Facts, Facts] | None] = {}
         """What came of the last ones: a text is told with less, and a bug may be there twice."""
+        self._values: dict[tuple[str, ...], Mapping[str, Any]] = {}
+        """What the last tests were given: many bugs fail the same ones."""
         self.why = "" if wanted else "that was not wanted"
         if plan.project.runner != "pytest":
             self.why = "its tests are not pytest's"
@@ -99,6 +101,25 @@ class Proof:
         if facts is None or any(each.missing for each in facts):
             return None
         return is_so(told, *facts)
+
+    async def given(self, test: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """What the test is really given for its arguments of these names, where a literal says it.
+
+        Nothing where it cannot be asked.
+        """
+        key = (test, *names)
+        if not names or self.why:
+            return {}
+        if key not in self._values:
+            if len(self._values) == _HELD:
+                del self._values[next(iter(self._values))]
+            try:
+                clean, _ = self._workers = self._workers or await self._started()
+                self._values[key] = await _given(clean, test, names)
+            except (SandboxError, UsageError) as error:
+                self.why = str(error)
+                return {}
+        return self._values[key]
 
     async def close(self) -> None:
         workers, self._workers = self._workers, None
@@ -145,8 +166,7 @@ class Proof:
         """Without the bug, and with it; None where something keeps the code from being run."""
         if self.why:
             return None
-        folder = PurePosixPath(symptom.test.partition("::")[0]).parent
-        path = str(folder / FILE)
+        path = _beside(symptom.test)
         bug = candidate.texts(self._sources.read)
         try:
             clean, buggy = self._workers = self._workers or await self._started()
@@ -173,24 +193,48 @@ class Proof:
 async def _facts(
     worker: WarmPytest, texts: Mapping[str, str], path: str, order: Mapping[str, Any]
 ) -> Facts | None:
-    mark = f"rolecraft {secrets.token_hex(8)} "
-    said = json.dumps({**order, "mark": mark})
-    code = f"{_driver()}\n\ndef test_said(request):\n    tell(json.loads({said!r}), request)\n"
-    test = f"{path}::test_said"
-    try:
-        ran = await worker.run({**texts, path: code}, [test], most=1)
-    except WorkerLost:
-        return None
-    message = "".join(ran.messages.values())
-    _, found, rest = message.rpartition(mark)
-    if not found:
-        return None
-    try:
-        facts, _ = json.JSONDecoder().raw_decode(rest)
-    except ValueError:
+    test = "def test_said(request):\n    tell(json.loads({said!r}), request)\n"
+    facts = await _told(worker, texts, path, _driver("_run_snippet.py") + "\n\n" + test, order)
+    if facts is None:
         return None
     facts["looked"] = tuple(facts["looked"])
     return Facts(**{name: _tuple(value) for name, value in facts.items()})
+
+
+async def _given(worker: WarmPytest, test: str, names: Sequence[str]) -> dict[str, Any]:
+    """What a test is given for arguments of these names, as far as a literal says it."""
+    code = "ORDER.update(json.loads({said!r}))\n\n\ndef test_said():\n    pass\n"
+    code = _driver("_tell_given.py") + "\n\n" + code
+    order = {"test": test, "names": [*names]}
+    found = await _told(worker, {}, _beside(test), code, order, test)
+    return {name: ast.literal_eval(said) for name, said in (found or {}).items()}
+
+
+async def _told(
+    worker: WarmPytest,
+    texts: Mapping[str, str],
+    path: str,
+    code: str,
+    order: Mapping[str, Any],
+    *tests: str,
+) -> dict[str, Any] | None:
+    """What a test at `path` of this code says of the order that stands for `{said!r}` in it."""
+    mark = f"rolecraft {secrets.token_hex(8)} "
+    code = code.replace("{said!r}", repr(json.dumps({**order, "mark": mark})))
+    try:
+        ran = await worker.run({**texts, path: code}, [f"{path}::test_said", *tests], most=1)
+    except WorkerLost:
+        return None
+    _, found, rest = "".join(ran.messages.values()).rpartition(mark)
+    try:
+        said, _ = json.JSONDecoder().raw_decode(rest) if found else (None, 0)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _beside(test: str) -> str:
+    return str(PurePosixPath(test.partition("::")[0]).parent / FILE)
 
 
 def is_so(symptom: Symptom, clean: Facts, buggy: Facts) -> bool:
@@ -244,5 +288,5 @@ def _is_future(node: ast.Import | ast.ImportFrom) -> bool:
 
 
 @cache
-def _driver() -> str:
-    return Path(__file__).with_name("_run_snippet.py").read_text("utf-8")
+def _driver(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")

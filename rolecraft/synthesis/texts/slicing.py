@@ -71,7 +71,7 @@ class Slicing:
         if bound & self.needed:
             if _always_binds(each):
                 self.needed -= bound
-                self.needed |= names_in(each) - bound
+                self.needed |= (names_in(each) - bound) | _read(each)
             else:
                 self.needed |= names_in(each)
             return [each]
@@ -130,7 +130,7 @@ class Slicing:
             else:
                 self.needed |= names_in(each)
             if _always_binds(each):
-                self.needed -= bound
+                self.needed -= bound - _read(each)
             kept.insert(0, each)
         imports = [each for each in kept if isinstance(each, ast.Import | ast.ImportFrom)]
         return [*imports, *(each for each in kept if each not in imports)]
@@ -187,6 +187,11 @@ def _plain(node: ast.expr) -> bool:
 def _always_binds(node: ast.stmt) -> bool:
     """Whether what the names stood for before does not matter any more."""
     return isinstance(node, _BINDING)
+
+
+def _read(node: ast.stmt) -> set[str]:
+    """The names that an assignment reads: of `x = f(x)` also the one that it binds."""
+    return names_in(node.value) if isinstance(node, ast.Assign | ast.AnnAssign) else set()
 
 
 _BINDING = (

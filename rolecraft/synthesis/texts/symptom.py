@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 from rolecraft.synthesis.texts.checks import Doing
@@ -16,6 +17,7 @@ from rolecraft.synthesis.texts.failures import (
     difference,
     read_failure,
 )
+from rolecraft.synthesis.texts.given import Values
 from rolecraft.synthesis.texts.leak_check import distinctive
 from rolecraft.synthesis.texts.masking import Masking, StandIn, imports_of
 from rolecraft.synthesis.texts.printed import tell_printed
@@ -76,13 +78,24 @@ class Symptom:
         return vague, sum(map(len, self.code)) + len(self.expected) + len(self.got)
 
 
-def symptoms(solution: Solution, messages: dict[str, str], sources: Sources) -> list[Symptom]:
-    """What the failing tests tell, those that tell most first."""
+def symptoms(
+    solution: Solution,
+    messages: dict[str, str],
+    sources: Sources,
+    values: Values = MappingProxyType({}),
+) -> list[Symptom]:
+    """What the failing tests tell, those that tell most first.
+
+    `values` are what they were given for arguments of which no code says it.
+    """
     found: list[Symptom] = []
     for test, text in messages.items():
         path = test.partition("::")[0]
         tree = sources.tree(path) if path.endswith(".py") else None
-        made = _of_output(text) if tree is None else _of_python(test, text, tree, solution, sources)
+        if tree is None:
+            made = _of_output(text)
+        else:
+            made = _of_python(test, text, tree, solution, sources, values)
         if made is not None:
             found.append(_without_inner_names(made, solution))
     return sorted(found, key=lambda symptom: symptom.poorness)
@@ -123,12 +136,12 @@ def _without_inner_names(symptom: Symptom, solution: Solution) -> Symptom:
 
 
 def _of_python(
-    test: str, text: str, tree: ast.Module, solution: Solution, sources: Sources
+    test: str, text: str, tree: ast.Module, solution: Solution, sources: Sources, values: Values
 ) -> Symptom | None:
     failure = read_failure(test, text)
-    path = test.partition("::")[0]
+    conftests = sources.conftests(test.partition("::")[0])
     imports = imports_of(tree, sources.project.code)
-    done = doing(tree, test, failure.line, sources.conftests(path), imports.own_modules)
+    done = doing(tree, test, failure.line, conftests, imports.own_modules, values)
     if done is None or says_only_what_was_printed(done):
         return None
     printed = tell_printed(done)

@@ -62,7 +62,9 @@ class Telling:
         told = Told(solution, NOT_READ if any(map(str.strip, messages.values())) else SILENT)
         proven: list[str] = []
         for symptom in seen:
-            await self._add(symptom, candidate, told, proven)
+            given = await self._with_values(symptom, messages, solution)
+            if given is None or not await self._add(given, candidate, told, proven):
+                await self._add(symptom, candidate, told, proven)
             enough = [*proven, *told.unproven] if self._proof.why else proven
             if len(enough) >= most and any(map(self._is_new, enough)):
                 break
@@ -79,10 +81,21 @@ class Telling:
         solution = self._sources.solution(candidate, verdict.fail_to_pass)
         return solution, symptoms(solution, dict(verdict.messages), self._sources)
 
+    async def _with_values(
+        self, symptom: Symptom, messages: dict[str, str], solution: Solution
+    ) -> Symptom | None:
+        """The same with what the test was given for names of which no code says it, if it can."""
+        values = await self._proof.given(symptom.test, symptom.unknown)
+        if not values:
+            return None
+        message = {symptom.test: messages[symptom.test]}
+        made = await asyncio.to_thread(symptoms, solution, message, self._sources, values)
+        return made[0] if made else None
+
     async def _add(
         self, symptom: Symptom, candidate: Candidate, told: Told, proven: list[str]
-    ) -> None:
-        """A symptom as a text, told with as much as is so and gives nothing away."""
+    ) -> bool:
+        """A symptom as a text, told with as much as is so and gives nothing away, if there is."""
         leaky = ""
         found: tuple[Leak, ...] = ()
         false = False
@@ -95,7 +108,7 @@ class Telling:
             so = await self._proof.says_true(text, less, symptom, candidate, told.solution)
             if so is not False:
                 (told.unproven if so is None else proven).append(text)
-                return
+                return True
             false = True
         if false:
             told.lacking = NOT_SO if told.lacking != TELLS_TOO_MUCH else told.lacking
@@ -103,6 +116,7 @@ class Telling:
             told.lacking = TELLS_TOO_MUCH
             told.rest.append(leaky)
             told.leaks.update(dict.fromkeys(found))
+        return False
 
     def _text(self, symptom: Symptom, candidate: Candidate) -> str:
         of = self._project

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 
 from rolecraft.synthesis.texts.checks import Doing, check, expected_error
 from rolecraft.synthesis.texts.fixtures import fixture_value
+from rolecraft.synthesis.texts.given import Values, decided, put_in
 from rolecraft.synthesis.texts.parametrized import FunctionNode, parameters
 from rolecraft.synthesis.texts.sides import Origins, names_of_project, turn
 from rolecraft.synthesis.texts.slicing import FIXTURES, Slicing, blocks, bound_by, names_in
@@ -21,11 +23,13 @@ def doing(
     line: int | None,
     conftests: Sequence[ast.Module] = (),
     modules: frozenset[str] | None = None,
+    values: Values = MappingProxyType({}),
 ) -> Doing | None:
     """What the test with this id of pytest does up to this line of its file.
 
     `conftests` have its fixtures too, the nearest first. `modules` are the project's, by name.
-    None where it is not found.
+    `values` are those that it was given, of arguments that no code says. None where it is not
+    found.
     """
     names = test.partition("[")[0].split("::")[1:]
     node: ast.AST | None = tree
@@ -39,6 +43,8 @@ def doing(
     members = _members(classes)
     if classes:
         node = _without_self(node)
+    if values:
+        node = decided(node, values)
     failing = _statement_at(node.body, line) if line is not None else node.body[-1]
     if failing is None:
         return None
@@ -63,13 +69,19 @@ def doing(
         if name in slicing.needed
     ]
     used = slicing.needed & given.keys()
-    slicing.needed -= given.keys()
+    lacking = (slicing.needed & arguments) - given.keys() - FIXTURES
+    slicing.needed -= given.keys() | lacking  # a function of that name is the fixture
     slicing.needed |= names_in(*(given[name] for name in used))
     own = slicing.module(members)
     around = _each_once([*defined, *slicing.module(tree.body)])
     found.before = [*around, *own, *told, *first, *found.before]
     _put_in_expected(found)
-    found.unknown = (slicing.needed & (arguments | _of_self(node))) - given.keys() - FIXTURES
+    found.unknown = lacking | ((slicing.needed & _of_self(node)) - given.keys() - FIXTURES)
+    values = {name: value for name, value in values.items() if name in lacking}
+    if long := put_in(found, values):
+        fewer = {name: value for name, value in values.items() if name not in long}
+        return doing(tree, test, line, conftests, modules, fewer)
+    found.unknown -= values.keys()
     found.untold = bool(names_in(found.expected) & found.unknown)
     return found
 

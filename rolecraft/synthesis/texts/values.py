@@ -26,6 +26,12 @@ def value_of(node: ast.expr | None) -> Any:
             parts = value_of(only)
             if isinstance(parts, list | tuple) and all(isinstance(each, str) for each in parts):
                 return between.join(parts)
+        case ast.Call(func=ast.Attribute(value=of, attr="strip" | "lstrip" | "rstrip" as way)) if (
+            not node.args and not node.keywords
+        ):
+            text = value_of(of)
+            if isinstance(text, str):
+                return getattr(text, way)()
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             first, second = value_of(left), value_of(right)
             if isinstance(first, str) and isinstance(second, str):

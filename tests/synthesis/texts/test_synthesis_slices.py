@@ -34,6 +34,7 @@ def code(found: Doing) -> str:
         "items = [1, 2]\nitems.append(3)\nassert m.last(items) == 3",
         "items = []\nfor i in range(3):\n    items.append(i)\nassert m.last(items) == 2",
         "d = {}\nd['a'] = 1\nassert m.f(d) == 1",
+        "x = m.Thing()\nx = m.more(x)\nassert m.f(x) == 1",
         "x = m.Thing()\nx.size = 5\nassert x.area() == 25",
         "x = m.Thing()\nx['a']['b'] = 5\nassert x.area() == 25",
         "n = 0\nwhile n < 3:\n    n += 1\nassert m.f(n) == 3",
