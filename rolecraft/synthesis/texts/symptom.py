@@ -97,7 +97,7 @@ def symptoms(
         else:
             made = _of_python(test, text, tree, solution, sources, values)
         if made is not None:
-            found.append(_without_inner_names(made, solution))
+            found.append(_without_inner_names(made, solution, sources))
     return sorted(found, key=lambda symptom: symptom.poorness)
 
 
@@ -128,11 +128,25 @@ def told_less(symptom: Symptom) -> Iterator[Symptom]:
             yield replace(symptom, stand_ins=bare, got="", message="")
 
 
-def _without_inner_names(symptom: Symptom, solution: Solution) -> Symptom:
-    """Without an exception's text that has a name of the changed lines which users do not write."""
+def _without_inner_names(symptom: Symptom, solution: Solution, sources: Sources) -> Symptom:
+    """Without an exception's text that has a name of the changed lines which users do not write.
+
+    Unless the project itself says that name in words, to users: where it raises an exception.
+    """
     inner = set(filter(distinctive, solution.touched)) & set(IDENTIFIER.findall(symptom.message))
     inner -= set(IDENTIFIER.findall("\n".join((*symptom.code, symptom.expression))))
-    return replace(symptom, message="") if inner and symptom.kind == "error" else symptom
+    if symptom.kind != "error" or not inner:
+        return symptom
+    trees = [tree for path in solution.files if (tree := sources.tree(path)) is not None]
+    said = {name for tree in trees for name in IDENTIFIER.findall("\n".join(_raised_texts(tree)))}
+    return replace(symptom, message="") if inner - said else symptom
+
+
+def _raised_texts(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        for each in ast.walk(node) if isinstance(node, ast.Raise) else ():
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield each.value
 
 
 def _of_python(

@@ -12,6 +12,8 @@ from rolecraft.sandboxes import default_provider
 from rolecraft.synthesis.ledger import Ledger
 from rolecraft.synthesis.texts.describe import describe
 from rolecraft.synthesis.texts.given import decided
+from rolecraft.synthesis.texts.solution import Sources
+from rolecraft.synthesis.texts.symptom import symptoms
 from rolecraft.synthesis.texts.test_code import doing
 from rolecraft.synthesis.validation.places import Place
 from rolecraft.synthesis.validation.settings import Settings
@@ -163,3 +165,21 @@ def test_a_dict_that_is_used_as_a_whole_is_written_as_a_whole():
     assert lines(found.before) == ["case = {'a': 1, 'b': 2, 'c': 3}"]
     assert ast.unparse(found.expected) == "2"
     assert not found.unknown
+
+
+@pytest.mark.parametrize(
+    ("raised", "kept"), [("no WordTally", "no WordTally"), ("no such thing", "")]
+)
+def test_a_changed_name_in_an_exceptions_text_stays_if_the_project_says_it_there(
+    phrases, raised, kept
+):
+    inner = f"def cut(tally):\n    raise TypeError({raised!r})\n"
+    files = {"phrases/inner.py": inner, PATH: "import phrases\ndef test_it():\n    phrases.go()\n"}
+    sources = Sources(phrases.plan.project, lambda name: files.get(name) or phrases.read(name))
+    candidate, _ = phrases.plant("inner value")
+    solution = Sources(phrases.plan.project, phrases.read).solution(candidate, ())
+    solution = replace(solution, removed=("if not isinstance(tally, WordTally):",))
+    frame = f'Traceback (most recent call last):\n  File "/box/{PATH}", line 3, in test_it\n'
+    said = {f"{PATH}::test_it": f"{frame}    code\nTypeError: no WordTally"}
+    (seen,) = symptoms(solution, said, sources)
+    assert (seen.error, seen.message) == ("TypeError", kept)
