@@ -74,7 +74,8 @@ def doing(
     slicing.needed |= names_in(*(given[name] for name in used))
     own = slicing.module(members)
     around = _each_once([*defined, *slicing.module(tree.body)])
-    found.before = [*around, *own, *told, *first, *found.before]
+    before = [*around, *own, *told, *first, *found.before]
+    found.before = [each for each in before if not _gives_itself(each)]
     _put_in_expected(found)
     found.unknown = lacking | ((slicing.needed & _of_self(node)) - given.keys() - FIXTURES)
     values = {name: value for name, value in values.items() if name in lacking}
@@ -84,6 +85,15 @@ def doing(
     found.unknown -= values.keys()
     found.untold = bool(names_in(found.expected) & found.unknown)
     return found
+
+
+def _gives_itself(node: ast.stmt) -> bool:
+    """Whether it is `a, b = a, b`: what `a, b = self.a, self.b` is without `self`."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple() | ast.Name() as target], value=value):
+            plain = all(isinstance(each, ast.Name) for each in getattr(target, "elts", [target]))
+            return plain and ast.unparse(target) == ast.unparse(value)
+    return False
 
 
 def _each_once(nodes: list[ast.stmt]) -> list[ast.stmt]:

@@ -97,3 +97,13 @@ def test_a_helper_of_the_tests_that_calls_the_project_reaches_it():
     head = f"{HEAD}def run(text):\n    return m.run(text)\n"
     found = told("out = run('a')\nassert out == Decimal('3')", head)
     assert ast.unparse(found.expected) == "Decimal('3')"
+
+
+def test_what_is_taken_of_self_by_its_own_name_is_no_line():
+    source = (
+        "import m\nclass TestX:\n    a = m.Thing()\n    b = 1\n    def test_x(self):\n"
+        "        a, b = self.a, self.b\n        assert m.f(a, b) == 3"
+    )
+    found = doing(ast.parse(source), "t.py::TestX::test_x", 7, (), frozenset({"m"}))
+    assert found is not None
+    assert code(found).split("\n") == ["import m", "a = m.Thing()", "b = 1"]
