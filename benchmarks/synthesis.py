@@ -45,6 +45,8 @@ from rolecraft.synthesis.validation import Settings, Tally, candidates_of, valid
 from rolecraft.synthesis.verdicts import Verdict
 
 CAP = 0.2
+BREAKING = 0.1
+"""Of the bugs that tests notice, the share that breaks more of them than the cap allows."""
 WANTED = 300
 """Unique valid tasks of sqlparse, with all steps that lead to them, …"""
 WITHIN = 300.0
@@ -212,6 +214,11 @@ def gates_of(result: dict[str, Any]) -> list[Gate]:
     package = result["package"]
     gates = [
         Gate(f"{package}: largest share of tests that a task fails", result["largest_share"], CAP),
+        Gate(
+            f"{package}: share of the noticed bugs that are over the cap",
+            round(1 - result["within_cap_of_noticed"], 3),
+            BREAKING,
+        ),
     ]
     if package == str(SUBJECTS[0].pin):
         wanted = result["wanted_seconds"]
