@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -183,6 +184,18 @@ def longest_wait() -> Callable[..., Awaitable[float]]:
         return worst
 
     return measure
+
+
+@pytest.fixture
+def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for somebody who has no key of any provider, in a program that has not imported LiteLLM.
+
+    What a test of this process imported before counts as that program's, and may have a key.
+    """
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_AUTH_TOKEN", "_BASE_URL", "_API_BASE")):
+            monkeypatch.delenv(name)
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)
 
 
 @pytest.fixture

@@ -76,9 +76,7 @@ def test_our_own_tasks_are_32_for_each_team(cli):
         (["maths-chat", "--model", "openai/m"], "OPENAI_API_KEY", ExitCode.ERROR),
     ],
 )
-def test_what_is_wrong_is_one_line(cli, monkeypatch, tmp_path, arguments, says, code):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+def test_what_is_wrong_is_one_line(cli, without_keys, tmp_path, arguments, says, code):
     result = cli("experiment", *arguments)
     assert result.code == code
     assert says in result.err

