@@ -133,6 +133,7 @@ class Snippet:
         )
         here["got"] = [self.same(value, text) for text in self.order["got"]]
         here["differs"] = differs(value, self.order["difference"])
+        here["shown"] = shown(value)
         self.looked.append(here)
 
     def looks_the_same(self, value: Any, here: dict[str, Any]) -> bool:
@@ -189,6 +190,15 @@ def is_true(value: Any) -> bool:
 def bare(text: str) -> str:
     """Without what is another in each process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", text.strip())
+
+
+def shown(value: Any) -> str:
+    """A value as code, where it is a literal of no great length."""
+    try:
+        text = repr(value)
+        return text if len(text) <= MOST and ast.literal_eval(text) == value else ""
+    except Exception:
+        return ""
 
 
 def digest(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _NATIVE = re.compile(r'^  File "(?P<path>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+)$')
 _LONG = re.compile(r"^(?P<path>[^\s:]+):(?P<line>\d+): ?(?P<rest>.*)$")
@@ -23,6 +23,8 @@ class Failure:
     error: str
     """The exception's type, without its module; empty where that is not said."""
     message: str
+    below: tuple[tuple[str, int], ...] = ()
+    """The places that it went through from there on, with files as the test's id names them."""
 
 
 def read_failure(test: str, text: str) -> Failure:
@@ -39,16 +41,21 @@ def _native(path: str, name: str, text: str) -> Failure:
     lines = last.split("\n")
     here: int | None = None
     after = 0
+    below: list[tuple[str, int]] = []
+    root = ""
     for number, line in enumerate(lines):
         frame = _NATIVE.match(line)
         if frame is None:
             continue
         after = number + 1
         if frame["path"].endswith(path) and (here is None or frame["name"] == name):
-            here = int(frame["line"])
+            here, below = int(frame["line"]), []
+            root = frame["path"].removesuffix(path)
+        elif here is not None:
+            below.append((frame["path"].removeprefix(root), int(frame["line"])))
     while after < len(lines) and (lines[after].startswith(" ") or not lines[after]):
         after += 1
-    return _failure(here, "\n".join(lines[after:]))
+    return replace(_failure(here, "\n".join(lines[after:])), below=tuple(below))
 
 
 def _long(path: str, text: str) -> Failure:
@@ -56,6 +63,7 @@ def _long(path: str, text: str) -> Failure:
     said: list[str] = []
     error = ""
     before = False
+    below: list[tuple[str, int]] = []
     for line in text.split("\n"):
         if found := _SAID.match(line):
             if not before:
@@ -63,14 +71,16 @@ def _long(path: str, text: str) -> Failure:
             said.append(found["said"] or "")
         before = found is not None
         if (place := _LONG.match(line)) is not None:
-            if here is None and place["path"].endswith(path):
+            if here is not None:
+                below.append((place["path"], int(place["line"])))
+            elif place["path"].endswith(path):
                 here = int(place["line"])
             error = place["rest"] or error
     words = "\n".join(line.removeprefix("    ") for line in said)
-    told = _failure(here, words)
+    told = replace(_failure(here, words), below=tuple(below))
     if told.error == error.rpartition(".")[2] or not re.fullmatch(r"[\w.]+", error):
         return told
-    return Failure(here, error.rpartition(".")[2], words)
+    return replace(told, error=error.rpartition(".")[2], message=words)
 
 
 def _without_frames(said: str) -> str:

@@ -49,7 +49,8 @@ class Facts:
     as_expected: bool = False
     """The exception is of the type that the text expects."""
     looked: tuple[Mapping[str, Any], ...] = ()
-    """What the last expression gave, each time: `equal`, `truth`, `value`, `expected`, `got`."""
+    """What the last expression gave, each time: `equal`, `truth`, `value`, `expected`, `got`,
+    `shown`."""
     missing: tuple[str, ...] = ()
     """What a test sets up and nobody else has."""
 
@@ -91,6 +92,25 @@ class Proof:
         order = self._order(text, symptom, solution)
         if order is None:
             return False
+        facts = await self._facts(order, symptom, candidate)
+        return None if facts is None else is_so(told, *facts)
+
+    async def came(
+        self, text: str, symptom: Symptom, candidate: Candidate, solution: Solution
+    ) -> str:
+        """The value that comes with the bug, as code, of a text that says what was expected.
+
+        Empty where it is no literal, or a loop has several.
+        """
+        order = self._order(text, symptom, solution)
+        facts = None if order is None else await self._facts(order, symptom, candidate)
+        looked = facts[1].looked if facts is not None else ()
+        return str(looked[0]["shown"]) if len(looked) == 1 else ""
+
+    async def _facts(
+        self, order: Mapping[str, Any], symptom: Symptom, candidate: Candidate
+    ) -> tuple[Facts, Facts] | None:
+        """What comes of code without the bug, and with it; None where that cannot be told."""
         said = json.dumps([order, [*map(asdict, candidate.edits)]], sort_keys=True)
         key = hashlib.sha256(said.encode()).hexdigest()
         if key not in self._known:
@@ -98,9 +118,7 @@ class Proof:
                 del self._known[next(iter(self._known))]
             self._known[key] = await self._both(order, symptom, candidate)
         facts = self._known[key]
-        if facts is None or any(each.missing for each in facts):
-            return None
-        return is_so(told, *facts)
+        return None if facts is None or any(each.missing for each in facts) else facts
 
     async def given(self, test: str, names: Sequence[str]) -> Mapping[str, Any]:
         """What the test is really given for its arguments of these names, where a literal says it.

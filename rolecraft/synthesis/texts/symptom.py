@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Literal
 
@@ -18,6 +20,7 @@ from rolecraft.synthesis.texts.failures import (
     read_failure,
 )
 from rolecraft.synthesis.texts.given import Values
+from rolecraft.synthesis.texts.helpers import Below
 from rolecraft.synthesis.texts.leak_check import distinctive
 from rolecraft.synthesis.texts.masking import Masking, StandIn, imports_of
 from rolecraft.synthesis.texts.printed import tell_printed
@@ -93,11 +96,15 @@ def symptoms(
         path = test.partition("::")[0]
         tree = sources.tree(path) if path.endswith(".py") else None
         if tree is None:
-            made = _of_output(text)
+            seen = [_of_output(text)]
         else:
-            made = _of_python(test, text, tree, solution, sources, values)
-        if made is not None:
-            found.append(_without_inner_names(made, solution, sources))
+            failure = read_failure(test, text)
+            below = _below(failure, sources)
+            ways = (below, []) if below else ([],)
+            told = partial(_of_python, test, failure, tree, solution, sources, values)
+            seen = [told(way) for way in ways]
+        made = dict.fromkeys(each for each in seen if each is not None)
+        found += [_without_inner_names(each, solution, sources) for each in made]
     return sorted(found, key=lambda symptom: symptom.poorness)
 
 
@@ -149,13 +156,32 @@ def _raised_texts(tree: ast.Module) -> Iterator[str]:
                 yield each.value
 
 
+def _below(failure: Failure, sources: Sources) -> list[Below]:
+    """The places in functions of the tests that it went through, up to the project's code."""
+    code = {*sources.project.code, *sources.project.skipped}
+    found: list[Below] = []
+    for path, line in failure.below:
+        inside = not PurePosixPath(path).is_absolute() and ".." not in path.split("/")
+        tree = sources.tree(path) if inside and path not in code else None
+        if tree is None or not tree.body:
+            break
+        found.append(Below(tree, line))
+    return found
+
+
 def _of_python(
-    test: str, text: str, tree: ast.Module, solution: Solution, sources: Sources, values: Values
+    test: str,
+    failure: Failure,
+    tree: ast.Module,
+    solution: Solution,
+    sources: Sources,
+    values: Values,
+    below: list[Below],
 ) -> Symptom | None:
-    failure = read_failure(test, text)
     conftests = sources.conftests(test.partition("::")[0])
-    imports = imports_of(tree, sources.project.code)
-    done = doing(tree, test, failure.line, conftests, imports.own_modules, values)
+    files = ast.Module([each for file in (*below, Below(tree, 0)) for each in file.tree.body], [])
+    imports = imports_of(files, sources.project.code)
+    done = doing(tree, test, failure.line, conftests, imports.own_modules, values, below)
     if done is None or says_only_what_was_printed(done):
         return None
     printed = tell_printed(done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.project import Project
@@ -106,6 +106,8 @@ class Telling:
                 leaky, found = text, leaks
                 continue
             so = await self._proof.says_true(text, less, symptom, candidate, told.solution)
+            if so:
+                text = await self._with_what_came(text, less, candidate, told.solution)
             if so is not False:
                 (told.unproven if so is None else proven).append(text)
                 return True
@@ -117,6 +119,18 @@ class Telling:
             told.rest.append(leaky)
             told.leaks.update(dict.fromkeys(found))
         return False
+
+    async def _with_what_came(
+        self, text: str, symptom: Symptom, candidate: Candidate, solution: Solution
+    ) -> str:
+        """A text that says what was expected, with the value that came instead, if it may."""
+        if symptom.kind != "value" or symptom.got:
+            return text
+        came = await self._proof.came(text, symptom, candidate, solution)
+        more = replace(symptom, got=came, message="")
+        whole = await asyncio.to_thread(self._text, more, candidate)
+        leaks = await asyncio.to_thread(find_leaks, whole, solution)
+        return whole if came and not leaks else text
 
     def _text(self, symptom: Symptom, candidate: Candidate) -> str:
         of = self._project

@@ -191,7 +191,9 @@ def _value(value: str) -> str:
     """A value as code; a text of several lines as it would be printed."""
     known = value_said(value)
     if isinstance(known, str) and "\n" in known.strip("\n") and "```" not in known:
-        return _block(known.split("\n"), "")
+        lines = known.split("\n")
+        if all(map(str.isprintable, lines)):
+            return _block(lines, "")
     return _block(value.splitlines() or [""], "python")
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 
-from rolecraft.synthesis.texts.checks import Doing, check, expected_error
+from rolecraft.synthesis.texts.checks import Doing, check
 from rolecraft.synthesis.texts.fixtures import fixture_value
 from rolecraft.synthesis.texts.given import Values, decided, put_in
+from rolecraft.synthesis.texts.helpers import Below, defined, in_place, statement_at
 from rolecraft.synthesis.texts.parametrized import FunctionNode, parameters
 from rolecraft.synthesis.texts.sides import Origins, names_of_project, turn
-from rolecraft.synthesis.texts.slicing import FIXTURES, Slicing, blocks, bound_by, names_in
+from rolecraft.synthesis.texts.slicing import FIXTURES, Slicing, bound_by, names_in
+from rolecraft.synthesis.texts.without_self import of_self, without_self
 
 _SET_UP = frozenset({"setUp", "setUpClass", "setup_method", "setup_class", "setup"})
 
@@ -24,12 +25,13 @@ def doing(
     conftests: Sequence[ast.Module] = (),
     modules: frozenset[str] | None = None,
     values: Values = MappingProxyType({}),
+    below: Sequence[Below] = (),
 ) -> Doing | None:
     """What the test with this id of pytest does up to this line of its file.
 
     `conftests` have its fixtures too, the nearest first. `modules` are the project's, by name.
-    `values` are those that it was given, of arguments that no code says. None where it is not
-    found.
+    `values` are those that it was given, of arguments that no code says. `below` are the places in
+    functions of the tests where it went on from there. None where it is not found.
     """
     names = test.partition("[")[0].split("::")[1:]
     node: ast.AST | None = tree
@@ -42,27 +44,34 @@ def doing(
         return None
     members = _members(classes)
     if classes:
-        node = _without_self(node)
+        node = without_self(node)
     if values:
         node = decided(node, values)
-    failing = _statement_at(node.body, line) if line is not None else node.body[-1]
+    failing = statement_at(node.body, line) if line is not None else node.body[-1]
     if failing is None:
         return None
+    node, failing, others = in_place(node, failing, below)
     found = check(failing)
-    turn(found, Origins(names_of_project(tree, modules), node.body, members, tree.body))
+    files = [tree, *others]
+    own_names = frozenset().union(*(names_of_project(file, modules) for file in files))
+    bodies = (file.body for file in files)
+    turn(found, Origins(own_names, node.body, members, *bodies))
     slicing = Slicing(names_in(found.actual, found.expected, *found.before), found.actual)
     first = slicing.block(node.body, failing)
     found.shown = slicing.shown
     given = parameters(node, classes, test, tree)
     arguments = {arg.arg for arg in node.args.args}
     far = Slicing(set(), None)
-    defined: list[ast.stmt] = []
+    try:
+        elsewhere = defined(slicing.needed, tree, others)
+    except LookupError:
+        return None
     for name in sorted((slicing.needed & arguments) - given.keys() - FIXTURES):
         if (fixture := fixture_value(name, (tree, *conftests))) is not None:
             given[name], module = fixture
             if module is not tree:
                 far.needed = names_in(given[name])
-                defined += far.module(module.body)
+                elsewhere += far.module(module.body)
     told = [
         ast.Assign([ast.Name(name, ast.Store())], value)
         for name, value in given.items()
@@ -73,15 +82,15 @@ def doing(
     slicing.needed -= given.keys() | lacking  # a function of that name is the fixture
     slicing.needed |= names_in(*(given[name] for name in used))
     own = slicing.module(members)
-    around = _each_once([*defined, *slicing.module(tree.body)])
+    around = _each_once([*elsewhere, *slicing.module(tree.body)])
     before = [*around, *own, *told, *first, *found.before]
     found.before = [each for each in before if not _gives_itself(each)]
     _put_in_expected(found)
-    found.unknown = lacking | ((slicing.needed & _of_self(node)) - given.keys() - FIXTURES)
+    found.unknown = lacking | ((slicing.needed & of_self(node)) - given.keys() - FIXTURES)
     values = {name: value for name, value in values.items() if name in lacking}
     if long := put_in(found, values):
         fewer = {name: value for name, value in values.items() if name not in long}
-        return doing(tree, test, line, conftests, modules, fewer)
+        return doing(tree, test, line, conftests, modules, fewer, below)
     found.unknown -= values.keys()
     found.untold = bool(names_in(found.expected) & found.unknown)
     return found
@@ -110,33 +119,6 @@ def says_only_what_was_printed(found: Doing) -> bool:
     return all(names_in(call.func) & (FIXTURES | read) for call in calls)
 
 
-class _Unselfed(ast.NodeTransformer):
-    """`self.value` as `value`."""
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-            made = ast.Name(node.attr, node.ctx)
-            made.from_self = True  # type: ignore[attr-defined]
-            return ast.copy_location(made, node)
-        return self.generic_visit(node)
-
-
-def _without_self(node: FunctionNode) -> FunctionNode:
-    made = _Unselfed().visit(copy.deepcopy(node))
-    assert isinstance(made, FunctionNode)
-    made.args.args = [arg for arg in made.args.args if arg.arg not in ("self", "cls")]
-    return made
-
-
-def _of_self(node: FunctionNode) -> set[str]:
-    """The attributes of the test itself that are used."""
-    return {
-        each.id
-        for each in ast.walk(node)
-        if isinstance(each, ast.Name) and hasattr(each, "from_self")
-    }
-
-
 def _members(classes: list[ast.ClassDef]) -> list[ast.stmt]:
     """What the test's class gives it: values, helpers, what is set up, in that order."""
     given: list[ast.stmt] = []
@@ -144,7 +126,7 @@ def _members(classes: list[ast.ClassDef]) -> list[ast.stmt]:
     for owner in classes:
         for each in owner.body:
             if isinstance(each, FunctionNode):
-                helper = _without_self(each)
+                helper = without_self(each)
                 helper.decorator_list = []
                 if each.name in _SET_UP:
                     set_up += helper.body
@@ -193,19 +175,4 @@ def _member(node: ast.AST | None, name: str) -> ast.AST | None:
     for each in body:
         if isinstance(each, FunctionNode | ast.ClassDef) and each.name == name:
             return each
-    return None
-
-
-def _statement_at(body: Iterable[ast.stmt], line: int) -> ast.stmt | None:
-    """The innermost statement that has this line; of a `with` that expects an error, that."""
-    for each in body:
-        if not each.lineno <= line <= (each.end_lineno or each.lineno):
-            continue
-        if isinstance(each, ast.With | ast.AsyncWith) and expected_error(each) is not None:
-            return each
-        for block in blocks(each):
-            inner = _statement_at(block, line)
-            if inner is not None:
-                return inner
-        return each
     return None

@@ -99,11 +99,49 @@ class TestTally(unittest.TestCase):
         tally = Tally(["a"])
         self.assertEqual(tally.undocumented(), 1)
 """.replace("\\\\", "\\")
+LINES = '''"""Lines."""
+
+
+def broken(text, width):
+    """Break a text into lines of this many characters."""
+    return [text[at : at + width] for at in range(0, len(text), width)]
+
+
+def numbered(lines, first=1):
+    """Put a number before each line."""
+    return [f"{number} {line}" for number, line in enumerate(lines, first)]
+'''
+CHECKS = """def same(wanted, found):
+    print("wanted", wanted)
+    assert found == wanted
+"""
+CHECKED = """import unittest
+
+from checks import same
+from phrases.lines import broken, numbered
+
+
+def test_broken():
+    wanted = broken("abcde", 2)
+    same(["ab", "cd", "e"], wanted)
+
+
+class TestNumbered(unittest.TestCase):
+    def check(self, lines, *, found):
+        made = numbered(lines)
+        self.assertEqual(made, found)
+
+    def test_numbered(self):
+        self.check(["a", "b"], found=["1 a", "2 b"])
+"""
 FILES = {
     "phrases/__init__.py": "from phrases.words import Tally, shorten\n",
     "phrases/words.py": WORDS,
     "phrases/inner.py": INNER,
+    "phrases/lines.py": LINES,
     "tests/test_phrases.py": TESTS,
+    "tests/test_checked.py": CHECKED,
+    "tests/checks.py": CHECKS,
     "README.md": "# phrases\n\n[![badge](x)](y)\n\nPhrases shortens texts and counts words.\n",
 }
 
@@ -129,6 +167,11 @@ BUGS: dict[str, Bug] = {
         "len(self.words) + 1",
         "Tally.undocumented",
     ),
+}
+
+BUGS |= {
+    "checked elsewhere": ("phrases/lines.py", "range(0, len(text)", "range(1, len(text)", "broken"),
+    "checked by a method": ("phrases/lines.py", "(lines, first)]", "(lines, -first)]", "numbered"),
 }
 
 DRIVER = """
@@ -174,7 +217,8 @@ def write(source: Path, files: dict[str, str]) -> None:
 @pytest.fixture(scope="session")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, str]]:
     """By bug and kind of traceback: the failing tests, and what pytest says of each."""
-    wanted = [(name, "native") for name in BUGS] + [("inner value", "long")]
+    wanted = [(name, "native") for name in BUGS]
+    wanted += [("inner value", "long"), ("checked elsewhere", "long")]
     folders: list[tuple[str, list[str]]] = []
     for name, traceback in wanted:
         source = tmp_path_factory.mktemp("run") / "source"
@@ -251,7 +295,7 @@ def phrases(tmp_path: Path, said: dict[tuple[str, str], dict[str, str]]) -> Phra
         version="2.1",
         source=str(folder.source),
         code=tuple(name for name in FILES if name.startswith("phrases/")),
-        tests=("tests/test_phrases.py",),
+        tests=tuple(name for name in FILES if name.startswith("tests/")),
     )
     plan = Plan(project, Suite(outcomes={}))
     plan.save(folder)

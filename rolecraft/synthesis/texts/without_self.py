@@ -1,0 +1,36 @@
+"""A method of a class of tests as a function: `self.value` is `value`."""
+
+from __future__ import annotations
+
+import ast
+import copy
+
+from rolecraft.synthesis.texts.parametrized import FunctionNode
+
+_OWN = ("self", "cls")
+
+
+class _Unselfed(ast.NodeTransformer):
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id in _OWN:
+            made = ast.Name(node.attr, node.ctx)
+            made.from_self = True  # type: ignore[attr-defined]
+            return ast.copy_location(made, node)
+        return self.generic_visit(node)
+
+
+def without_self(node: FunctionNode) -> FunctionNode:
+    made = _Unselfed().visit(copy.deepcopy(node))
+    assert isinstance(made, FunctionNode)
+    made.args.args = [arg for arg in made.args.args if arg.arg not in _OWN]
+    return made
+
+
+def of_itself(node: ast.Name) -> bool:
+    """Whether this was an attribute of the test itself."""
+    return getattr(node, "from_self", False)
+
+
+def of_self(node: FunctionNode) -> set[str]:
+    """The attributes of the test itself that are used."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and of_itself(each)}
