@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rolecraft.cli._exits import CommandLineError, ExitCode
-from rolecraft.cli._models import Models, is_stand_in
+from rolecraft.cli._models import is_stand_in
 from rolecraft.cli._options import BaseUrl, Debug, Json, Seed
 from rolecraft.cli._output import Output
+from rolecraft.cli._synth_model import (
+    OF_A_PLAYER,
+    Price,
+    RetryTimes,
+    Timeout,
+    asked_model,
+    in_options,
+    options_for,
+)
 from rolecraft.cli._synth_options import Folder
 
 if TYPE_CHECKING:
+    from rolecraft.cli._models import Models
     from rolecraft.models import Model
     from rolecraft.synthesis.difficulty.measure import Measured
     from rolecraft.synthesis.folder import SynthesisFolder
@@ -31,6 +41,9 @@ def difficulty(
         typer.Option("--model", metavar="MODEL", help="The model that plays, as in `run`."),
     ] = None,
     base_url: BaseUrl = None,
+    price: Price = None,
+    timeout: Timeout = None,
+    retries: RetryTimes = None,
     solver: Annotated[
         str | None,
         typer.Option(
@@ -88,19 +101,21 @@ def difficulty(
     given = [each for each in (model, solver, from_ or None) if each is not None]
     if len(given) != 1:
         raise CommandLineError("Say who solves: one of `--model`, `--solver` and `--from`.")
-    with Output(json=json, makes=True) as output:
+    with Output(json=json, makes=True) as output, in_options(OF_A_PLAYER):
         found = SynthesisFolder(folder)
         label = name or model or _label(solver or "")
         if label in BUILT_IN and label != solver:
             raise CommandLineError(
                 f"`--as {label}` is what a built-in solver is called: choose another name."
             )
+        models = asked_model(
+            model, base_url, price=price, timeout=timeout, retries=retries, debug=debug
+        )
         if from_:
             _record(found, from_, name or "", output)
             return
-        models = Models(model, None, base_url=base_url)
-        models.check_keys()
-        player = models.everyone or _solver(found, solver or "")
+        player = models.everyone if models is not None else _solver(found, solver or "")
+        assert player is not None
         measured = asyncio.run(
             _measure(
                 found,
@@ -179,7 +194,7 @@ def _solver(folder: SynthesisFolder, spec: str) -> Model:
 
 
 async def _measure(
-    folder: SynthesisFolder, player: Model, models: Models, output: Output, **options: Any
+    folder: SynthesisFolder, player: Model, models: Models | None, output: Output, **options: Any
 ) -> Measured:
     from rolecraft.rollouts import PipelineSettings
     from rolecraft.rollouts.dashboard import Dashboard
@@ -190,7 +205,8 @@ async def _measure(
         with shown:
             return await measure(folder, model=player, on_event=shown, **options)
     finally:
-        await models.aclose()
+        if models is not None:
+            await models.aclose()
 
 
 def _tell(measured: Measured, folder: Path, output: Output) -> None:
@@ -213,7 +229,7 @@ def _tell(measured: Measured, folder: Path, output: Output) -> None:
         f"{share}; {measured.played:,} were played now."
     )
     for text in measured.failed[:_TOLD]:
-        output.warn(text)
+        output.warn(options_for(text, OF_A_PLAYER))
     if len(measured.failed) > _TOLD:
         output.warn(f"And {len(measured.failed) - _TOLD:,} others that say nothing of the solver.")
     if measured.not_begun:

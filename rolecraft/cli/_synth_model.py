@@ -1,4 +1,4 @@
-"""The model that `rolecraft synth write` and `describe` ask: options, cost, and what went wrong."""
+"""The model that `rolecraft synth` asks or lets play: options, cost, and what went wrong."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ MaxTokens = Annotated[
     int | None,
     typer.Option("--max-tokens", min=1, metavar="TOKENS", help="The longest answer it may give."),
 ]
-_OPTIONS = {"--base-url", "--price", "--timeout", "--retries", "--max-tokens"}
+OF_A_PLAYER = frozenset({"--base-url", "--price", "--timeout", "--retries"})
+"""Options about a model that plays a role, whose settings say how long its answers may be."""
+OF_AN_AUTHOR = OF_A_PLAYER | {"--max-tokens"}
+"""Options about a model that writes bugs or texts."""
 _SHOWN = 5
 
 
@@ -104,20 +107,20 @@ def _prices(text: str) -> tuple[float, float]:
 
 
 @contextmanager
-def in_options() -> Iterator[None]:
+def in_options(options: frozenset[str] = OF_AN_AUTHOR) -> Iterator[None]:
     """What the model's errors advise is said with the options of these commands."""
     from rolecraft.errors import RolecraftError
 
     try:
         yield
     except RolecraftError as error:
-        error.args = (options_for(str(error)), *error.args[1:])
+        error.args = (options_for(str(error), options), *error.args[1:])
         raise
 
 
-def options_for(text: str) -> str:
+def options_for(text: str, options: frozenset[str] = OF_AN_AUTHOR) -> str:
     """A library's advice about a model, with the options of these commands."""
-    return in_words_of_commands(text, _OPTIONS)
+    return in_words_of_commands(text, options)
 
 
 def cost(usd: float | None) -> str:

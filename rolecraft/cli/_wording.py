@@ -7,6 +7,7 @@ needs the option. What this does not know, and what the command has no option fo
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
 _IN_PYTHON = (
     (
@@ -39,12 +40,12 @@ _WITH_OPTIONS = (
 """For commands that are known to have these options, which judges are asked without."""
 
 
-def in_words_of_commands(text: str, options: set[str] | None = None) -> str:
+def in_words_of_commands(text: str, options: Set[str] | None = None) -> str:
     """`text` with options where it has ways that only a program has.
 
     `options` are those of the command; None: it asks a judge, and has all that are named here.
     """
     for pattern, words in (*(_WITH_OPTIONS if options is not None else ()), *_IN_PYTHON):
-        if options is None or options.issuperset(re.findall(r"--[a-z-]+", words)):
+        if options is None or options >= {*re.findall(r"--[a-z-]+", words)}:
             text = re.sub(pattern, words, text)
     return text

@@ -192,6 +192,8 @@ REFUSED = [
     (("difficulty", "out", "--solver", "solvers.py:odd_ones", "--as", "nothing"), "another name"),
     (("difficulty", "out", "--solver", "solvers.py:none"), "no function 'none'"),
     (("difficulty", "out", "--solver", "solvers.py:no_model"), "returned 3"),
+    (("difficulty", "out", "--solver", "nothing", "--timeout", "3"), "name it with `--model`"),
+    (("difficulty", "out", "--model", "openai/m", "--price", "1"), "such as 0.15,0.6"),
     (("select", "out", "--lines", "few", "-o", "x"), "`--lines`: 'few' is no range"),
     (("select", "out", "--modifier", "op-chance", "-o", "x"), "Did you mean 'op-change'?"),
     (("select", "out", "--split", "dev", "-o", "x"), "write train or test"),

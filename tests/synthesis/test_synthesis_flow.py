@@ -240,11 +240,13 @@ def test_a_served_model_plays_made_tasks_and_another_learns_from_them(
         assert server.stdout is not None
         url = next(line.split()[-1] for line in server.stdout if line.startswith("Serving"))
         play = ["synth", "difficulty", "out", "--model", "openai/base", "--base-url", url]
-        play += ["--task", rows[0]["instance_id"], "--attempts", "1", "--json"]
+        play += ["--task", rows[0]["instance_id"], "--attempts", "1"]
+        play += ["--price", "1,1", "--json"]
         for now in (1, 0):
             ran = subprocess.run([*program, *play], capture_output=True, text=True, check=True)
             said = json.loads(ran.stdout)
             assert (said["attempts"], said["resolved"], said["failed"]) == (1, 0, 0), ran.stderr
+            assert bool(said["usd"]) == bool(now), "its server has no prices of its own"
             assert said["played"] == now, "what is over is not played again"
     finally:
         server.kill()
