@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, aclosing
 from typing import TYPE_CHECKING, Annotated
 
@@ -100,6 +100,7 @@ async def _run(
     new: bool,
 ) -> None:
     from rolecraft.synthesis.validation import validate_folder
+    from rolecraft.trajectories.in_words import count
 
     with ExitStack() as stack:
         step: Callable[[str], None] = lambda state: None  # noqa: E731
@@ -113,6 +114,12 @@ async def _run(
             if left:
                 step = stack.enter_context(output.bar("candidates", left))
 
+        def aside(tests: Mapping[str, str]) -> None:
+            output.warn(
+                f"Without a bug, {count(len(tests), 'test')} that passed when the plan was made did "
+                f"not pass now; no task counts on such. The first: {next(iter(tests))}"
+            )
+
         running = validate_folder(
             folder,
             settings=settings,
@@ -120,6 +127,7 @@ async def _run(
             stop_after=stop_after,
             new=new,
             on_begin=begin,
+            on_unsteady=aside,
         )
         began, done, valid = time.monotonic(), 0, 0
         async with aclosing(running) as verdicts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -61,6 +61,16 @@ class Plan:
         environment = str(root / project.environment) if project.environment else ""
         project = replace(project, source=str(root / project.source), environment=environment)
         return cls(project, _unpacked(said["suite"]), said["about"])
+
+    def without(self, tests: Mapping[str, str]) -> Self:
+        """The same, with these tests set aside too, and why."""
+        suite = self.suite
+        outcomes = {test: each for test, each in suite.outcomes.items() if test not in tests}
+        seconds = {test: each for test, each in suite.seconds.items() if test not in tests}
+        aside = {**suite.set_aside, **tests}
+        return replace(
+            self, suite=replace(suite, outcomes=outcomes, seconds=seconds, set_aside=aside)
+        )
 
     def reader(self) -> Callable[[str], str]:
         """Reads a clean file by its path; each is read once. See `candidates.Read`."""

@@ -53,6 +53,10 @@ class FreshReport:
         except SandboxError as error:
             raise WorkerLost(str(error)) from error
 
+    async def ready(self) -> Mapping[str, str]:
+        """See `Worker.ready`: there is nothing to begin, and nothing is run without a bug."""
+        return {}
+
     async def close(self) -> None:
         """See `Worker.close`."""
 

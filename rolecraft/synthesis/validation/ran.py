@@ -60,6 +60,13 @@ class Worker(Protocol):
         """
         ...
 
+    async def ready(self) -> Mapping[str, str]:
+        """Begin what it needs. Tests that pass by the plan and did not here, with no bug, and why.
+
+        Raises `UsageError` for clean tests that are not those of the plan, and `SandboxError`.
+        """
+        ...
+
     async def close(self) -> None:
         """Free what it has. A second time it does nothing."""
         ...

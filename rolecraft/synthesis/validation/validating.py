@@ -12,9 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 
 from rolecraft.errors import UsageError
 from rolecraft.sandboxes import SandboxProvider, default_provider
@@ -44,13 +53,17 @@ async def validate(
     workers: int | None = None,
     provider: SandboxProvider | None = None,
     stop_after: int | None = None,
+    on_unsteady: Callable[[Plan, Mapping[str, str]], None] = lambda plan, tests: None,
 ) -> AsyncGenerator[Verdict, None]:
     """Give each candidate that has no verdict yet one; they come in the order of the candidates.
 
     `workers` are as many as there are processors, unless given. With `stop_after` it ends when
     that many candidates are valid, those of calls before included. To end it early, close it
-    (`contextlib.aclosing`). Raises `UsageError` if the clean tests do not do what the plan says,
-    `SandboxError` if there is no sandbox and `JournalError` if the disk refuses.
+    (`contextlib.aclosing`). Tests that pass by the plan and fail in a worker without a bug, as long
+    as they are few, are set aside: `on_unsteady` is told them, and why, and what the plan is then;
+    keep it, for it is the one that the verdicts go by. Raises `UsageError` if the clean tests do
+    not do what the plan says, `SandboxError` if there is no sandbox and `JournalError` if the disk
+    refuses.
     """
     settings = settings or Settings()
     workers = workers or len(os.sched_getaffinity(0))
@@ -62,20 +75,39 @@ async def validate(
     place, chosen = await Place.of(plan), provider or default_provider()
     kind = WarmPytest if plan.project.runner == "pytest" else FreshReport
     made: list[Worker] = [kind(plan, settings, chosen, place) for _ in range(workers)]
-    read, most = plan.reader(), settings.most(plan.suite)
+    read = plan.reader()
+
+    async def begin(*workers: Worker) -> None:
+        nonlocal plan
+        begun = await asyncio.gather(*(each.ready() for each in workers), return_exceptions=True)
+        unsteady: dict[str, str] = {}
+        for found in begun:  # all of them have ended
+            if isinstance(found, BaseException):
+                raise found
+            unsteady |= {test: found[test] for test in found if test in plan.suite.outcomes}
+        if unsteady:
+            plan = plan.without(unsteady)
+            on_unsteady(plan, unsteady)
 
     async def verdict_of(candidate: Candidate, worker: Worker) -> Verdict:
         lost = WorkerLost("")
         for _ in range(ATTEMPTS):
             try:
+                await begin(worker)  # anew, where it was lost
+                most = settings.most(plan.suite)
                 return await judge(candidate, worker, plan, read, most=most)
             except WorkerLost as error:  # it begins anew when it is used again
                 lost = error
         status: Status = "memory" if lost.memory else "crashed"
         return Verdict(candidate=candidate.id, status=status, why=lost.reason)
 
-    left = (each for each in candidates if each.id not in verdicts)
+    left: Iterator[Candidate] = (each for each in candidates if each.id not in verdicts)
     try:
+        first = next(left, None)
+        if first is None:
+            return
+        await begin(*made)  # before the first verdict, so that all of them go by the same tests
+        left = itertools.chain([first], left)
         async with contextlib.aclosing(_in_order(left, made, verdict_of)) as found:
             async for verdict in found:
                 verdicts.append(verdict)

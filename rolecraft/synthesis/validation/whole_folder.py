@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -30,15 +30,22 @@ async def validate_folder(
     stop_after: int | None = None,
     new: bool = False,
     on_begin: Callable[[int, int], None] = lambda candidates, done: None,
+    on_unsteady: Callable[[Mapping[str, str]], None] = lambda tests: None,
 ) -> AsyncGenerator[Verdict, None]:
     """Give each candidate of a folder its verdict; see `validate`.
 
-    `on_begin` is told how many candidates there are, and how many have a verdict. `new` forgets
-    the verdicts that there are. Raises `UsageError` if there are no candidates, or verdicts that
-    were come by in another way.
+    `on_begin` is told how many candidates there are, and how many have a verdict; `on_unsteady`
+    tests that fail now without a bug, and why they were set aside: the plan no longer counts them.
+    `new` forgets the verdicts that there are. Raises `UsageError` if there are no candidates, or
+    verdicts that were come by in another way.
     """
     settings = settings or Settings()
     plan = Plan.load(folder)
+
+    def keep(changed: Plan, unsteady: Mapping[str, str]) -> None:
+        changed.save(folder)
+        on_unsteady(unsteady)
+
     count = sum(1 for _ in candidates_of(folder))
     if not count:
         raise UsageError(
@@ -56,6 +63,7 @@ async def validate_folder(
             workers=workers,
             provider=provider,
             stop_after=stop_after,
+            on_unsteady=keep,
         )
         async with contextlib.aclosing(running) as found:
             async for verdict in found:

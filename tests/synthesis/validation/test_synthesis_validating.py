@@ -22,6 +22,7 @@ from rolecraft.sandboxes.server import MOST, SandboxServer, ServerSettings
 from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger, read_ledger
+from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.validation import Settings, Tally, candidates_of, validate_folder
 from rolecraft.synthesis.validation.places import Place
 from rolecraft.synthesis.validation.warm import FOREVER, WarmPytest, _Server
@@ -341,3 +342,54 @@ async def test_after_ten_kills_at_random_times_too(small: Any) -> None:
     await asyncio.to_thread(killed, small.folder, at)
     assert written(small.folder) == whole
     assert len(list(candidates_of(small.folder))) == len(whole)
+
+
+UNSTEADY = """import pytest
+
+from numbers_of_ours import double
+
+
+@pytest.mark.parametrize("number", range({many}))
+def test_steady(number):
+    assert number >= 0
+
+
+def test_that_is_quick_enough():
+    assert double(1) == 3, "it took too long"
+"""
+QUICK = "tests/test_quick.py::test_that_is_quick_enough"
+
+
+def unsteady(small: Any, *, many: int) -> None:
+    """By the plan a test passes, and now it does not: that measures time, on a busier machine."""
+    small.write({"tests/test_quick.py": UNSTEADY.format(many=many)})
+    steady = [f"tests/test_quick.py::test_steady[{number}]" for number in range(many)]
+    small.tests = (*small.tests, *steady, QUICK)
+    small.project["tests"] = ("tests/test_numbers.py", "tests/test_quick.py")
+    planted(small)
+
+
+async def test_a_few_tests_that_fail_without_a_bug_are_set_aside_and_the_rest_goes_on(
+    small: Any,
+) -> None:
+    unsteady(small, many=10)
+    told: list[Any] = []
+    await run(small, workers=2, on_unsteady=told.append, stop_after=1)
+    await run(small, workers=2, on_unsteady=told.append)
+    assert told == [{QUICK: "flaky: passed, then failed"}], "once, for the plan has it then"
+    assert {each.status for each in written(small.folder)} == {
+        "valid",
+        "no_test_fails",
+        "crashed",
+    }
+    assert not any(QUICK in each.fail_to_pass for each in written(small.folder))
+    plan = Plan.load(small.folder)
+    assert plan.suite.set_aside == {QUICK: "flaky: passed, then failed"}
+    assert QUICK not in plan.suite.outcomes
+
+
+async def test_where_more_fail_the_plan_is_of_something_else(small: Any) -> None:
+    unsteady(small, many=1)
+    with pytest.raises(UsageError, match=r"do not do what the plan says.*test_that_is_quick"):
+        await run(small)
+    assert written(small.folder) == []
