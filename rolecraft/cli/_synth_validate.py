@@ -116,8 +116,8 @@ async def _run(
 
         def aside(tests: Mapping[str, str]) -> None:
             output.warn(
-                f"Without a bug, {count(len(tests), 'test')} that passed when the plan was made did "
-                f"not pass now; no task counts on such. The first: {next(iter(tests))}"
+                f"Without a bug, {count(len(tests), 'test')} that passed when the plan was made "
+                f"did not pass now; no task counts on such. The first: {next(iter(tests))}"
             )
 
         running = validate_folder(
