@@ -41,8 +41,13 @@ class GaveUp(Exception):
     """The hub did not answer as often as it was to be tried."""
 
 
+_speaking = threading.RLock()
+"""Files are downloaded side by side, and each line is to stay whole."""
+
+
 def say(**event: Any) -> None:
-    print(json.dumps(event), flush=True)
+    with _speaking:
+        print(json.dumps(event), flush=True)
 
 
 def prepare(wishes: dict[str, Any]) -> None:
@@ -157,7 +162,8 @@ def download(wishes: dict[str, Any]) -> str:
             whole = bool(self.total) and self.n >= self.total
             if self.in_bytes and (whole or time.monotonic() - self.told > _REPORT_EVERY):
                 self.told = time.monotonic()
-                say(bytes=int(self.n), of=int(self.total or 0))
+                with _speaking:  # so that no number comes after a greater one
+                    say(bytes=int(self.n), of=int(self.total or 0))
             return drawn
 
     constants.DOWNLOAD_CHUNK_SIZE = PIECE

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler
 
@@ -137,3 +140,20 @@ def test_a_server_that_is_busy_is_asked_again(hub, tmp_path) -> None:
     fetch(hub.name, "model", hub.settings(tmp_path, retries=2), note=notes.append)
     assert [note for note in notes if "status 429" in note or "status 503" in note] == notes
     assert len(notes) == 2
+
+
+def test_what_two_threads_say_at_once_are_two_lines() -> None:
+    """It comes through a pipe, whose reader takes a line for one event."""
+    code = (
+        "import threading\n"
+        "from rolecraft.training._hub_download import say\n"
+        "def talk():\n"
+        "    for number in range(2000):\n"
+        "        say(bytes=number, of=2000)\n"
+        "talking = [threading.Thread(target=talk) for _ in range(4)]\n"
+        "[each.start() for each in talking]\n"
+        "[each.join() for each in talking]\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(said) == 8000
