@@ -78,7 +78,9 @@ class Snippet:
             except (SyntaxError, ValueError):
                 continue
         for name in {node.id for node in used if isinstance(node, ast.Name)}:
-            if name in self.order["fixtures"]:
+            if name in self.order["given"]:
+                self.space[name] = ast.literal_eval(self.order["given"][name])
+            elif name in self.order["fixtures"]:
                 try:
                     self.space[name] = self.request.getfixturevalue(name)
                 except Exception:

@@ -4,6 +4,8 @@
         assert_equal(wide("a"), "a ")          assert got == wanted
 
 fails within `assert_equal`, and is read as `assert wide("a") == "a "`.
+
+Where a name of one function would be another's in the other one, the call stands as it is.
 """
 
 from __future__ import annotations
@@ -16,11 +18,16 @@ from typing import Any
 
 from rolecraft.synthesis.texts.checks import expected_error
 from rolecraft.synthesis.texts.parametrized import FunctionNode, called
-from rolecraft.synthesis.texts.slicing import Slicing, blocks, bound_by
-from rolecraft.synthesis.texts.without_self import of_itself, without_self
+from rolecraft.synthesis.texts.slicing import Slicing, blocks, bound_by, names_in
+from rolecraft.synthesis.texts.without_self import of_itself, takes_own, without_self
 
-_NOT_IN_PLACE = (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)
-"""What means something else outside of its function."""
+_NOT_IN_PLACE = (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal, ast.Match)
+"""What means something else outside of its function, or cannot be followed."""
+_OFTEN = (
+    *(ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef),
+    *(ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp),
+)
+"""What runs its code another number of times than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +58,25 @@ def in_place(
 
 
 def defined(needed: set[str], tree: ast.Module, modules: Iterable[ast.Module]) -> list[ast.stmt]:
-    """What other files define of the names that are needed.
+    """What other files than the test's, `tree`, define of the names that are needed.
 
-    Raises `LookupError` for a name that means one thing there and another in `tree`.
+    Raises `LookupError` for a name that means one thing there and another in a file beside it.
     """
+    others = [*dict.fromkeys(module for module in modules if module is not tree)]
+    meanings = {file: _meanings(file) for file in (tree, *others)}
     found: list[ast.stmt] = []
-    for module in modules:
-        if module is tree:
-            continue
-        there, here = _meanings(module), _meanings(tree)
-        wanted = needed & there.keys()
-        for name in wanted & here.keys():
-            if there[name] != here[name]:
-                raise LookupError(name)
-        found += Slicing(wanted, None).module(module.body)
+    for module in others:
+        there = meanings[module]
+        told = Slicing(needed & there.keys(), None).module(module.body)
+        names = there.keys() & (needed | names_in(*told))
+        for here in meanings.values():
+            for name in names & here.keys():
+                if there[name] != here[name]:
+                    raise LookupError(name)
+        for each in told:
+            if isinstance(each, ast.ImportFrom) and each.level:  # it may lie in another folder
+                raise LookupError(each.module)
+        found += told
     return found
 
 
@@ -84,52 +96,40 @@ def statement_at(body: Iterable[ast.stmt], line: int) -> ast.stmt | None:
 
 
 def _function_at(tree: ast.Module, line: int) -> FunctionNode | None:
-    """The innermost function that has this line; of a class, as one without `self`."""
+    """The innermost function that has this line."""
     found: FunctionNode | None = None
     for each in ast.walk(tree):  # from the outside to the inside
         if isinstance(each, FunctionNode) and each.lineno <= line <= (each.end_lineno or 0):
             found = each
-    return None if found is None else without_self(found)
+    return found
 
 
 def _put(
     node: FunctionNode, failing: ast.stmt, helper: FunctionNode, line: int
 ) -> tuple[FunctionNode, ast.stmt] | None:
-    """A function with `helper`, a copy, in the place of the statement that calls it.
-
-    None where a name would mean something else there, or the function does not go from its first
-    statement to the last.
-    """
+    """A function with a copy of `helper` in the place of the statement that calls it."""
+    method = takes_own(helper)
+    helper = without_self(helper)
     node, failing = copy.deepcopy((node, failing))
     target = statement_at(helper.body, line)
     call = _call(failing)
-    if call is None or called(call) != helper.name or target is None:
+    if call is None or target is None or not _calls(call, failing, helper, method=method):
         return None
     given = _given(call, helper)
-    if given is None or not _may_stand_outside(helper, target):
+    if given is None or not _goes_through(helper, target) or _clash(node, helper, given):
         return None
-    helper.body = [each for each in helper.body if each is target or not _prints(each)]
-    bound = _bound(helper)
-    arguments = {arg.arg for arg in node.args.args}
-    taken = {each.id for each in _names(node)} | arguments
-    fixed = {name for each in _statements(helper.body) for name in bound_by(each)} - bound
-    free = {each.id for each in _names(helper) if not of_itself(each)} - bound - given.keys()
-    if fixed & taken or free & (_bound(node) | arguments):
-        return None
-    put: dict[str, ast.expr] = {}
-    told: list[ast.stmt] = []
-    new = {name: _new(name, taken) for name in bound}
-    for name, value in given.items():
-        if name not in bound and (_is_plain(value) or _once(name, helper, target)):
-            put[name] = value
-        else:
-            new[name] = _new(name, taken)
-            told.append(ast.Assign([ast.Name(new[name], ast.Store())], value))
+    helper.body = [each for each in helper.body if each is target or not _says_only(each)]
+    put, new = _naming(node, helper, given, target)
     for each in helper.body:
         _Renamed(new, put).visit(each)
+    told = [
+        ast.Assign([ast.Name(new[name], ast.Store())], value)
+        for name, value in given.items()
+        if name not in put
+    ]
     if isinstance(target, ast.Return):
-        last: ast.stmt = ast.Expr(target.value or ast.Constant(None))
-        helper = _Instead(target, [ast.copy_location(last, target)]).visit(helper)
+        last = ast.copy_location(ast.Expr(target.value or ast.Constant(None)), target)
+        helper = _Instead(target, [last]).visit(helper)
         target = last
     made = _Instead(failing, [*told, *helper.body]).visit(node)
     return ast.fix_missing_locations(made), target
@@ -137,11 +137,24 @@ def _put(
 
 def _call(failing: ast.stmt) -> ast.Call | None:
     match failing:
-        case (
-            ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call))
-        ):
+        case ast.Expr(value=ast.Call() as call):
+            return call
+        case ast.Expr(value=ast.Await(value=ast.Call() as call)):
             return call
     return None
+
+
+def _calls(call: ast.Call, failing: ast.stmt, helper: FunctionNode, *, method: bool) -> bool:
+    """Whether a statement calls this function, once: of a method, that of the test's own class."""
+    names = [called(each) for each in ast.walk(failing) if isinstance(each, ast.Call)]
+    if names.count(helper.name) != 1 or called(call) != helper.name:
+        return False
+    match call.func:
+        case ast.Name() as name:
+            return of_itself(name) or not method
+        case ast.Attribute(value=ast.Name()):
+            return not method
+    return False
 
 
 def _given(call: ast.Call, helper: FunctionNode) -> dict[str, ast.expr] | None:
@@ -167,19 +180,78 @@ def _given(call: ast.Call, helper: FunctionNode) -> dict[str, ast.expr] | None:
     return given if complete else None
 
 
-def _may_stand_outside(helper: FunctionNode, target: ast.stmt) -> bool:
+def _goes_through(helper: FunctionNode, target: ast.stmt) -> bool:
+    """Whether its statements up to this one do outside of it what they do within."""
     kinds = {getattr(each, "id", getattr(each, "attr", "")) for each in helper.decorator_list}
     if not kinds <= {"staticmethod", "classmethod"}:
         return False
-    inner = [each for each in ast.walk(helper) if isinstance(each, FunctionNode | ast.Lambda)]
-    within = {
-        arg.arg for each in inner[1:] for arg in ast.walk(each.args) if isinstance(arg, ast.arg)
-    }
-    own = {arg.arg for arg in ast.walk(helper.args) if isinstance(arg, ast.arg)}
-    if within & own or any(isinstance(each, _NOT_IN_PLACE) for each in ast.walk(helper)):
-        return False
+    for each in ast.walk(helper):
+        named = isinstance(each, ast.ExceptHandler) and each.name
+        if named or isinstance(each, _NOT_IN_PLACE):
+            return False
     ends = [each for each in _statements(helper.body) if isinstance(each, ast.Return)]
     return all(each is target or each.lineno > target.lineno for each in ends)
+
+
+def _clash(node: FunctionNode, helper: FunctionNode, given: Mapping[str, ast.expr]) -> bool:
+    """Whether a name of one function would be another's in the other one, and cannot be renamed."""
+    mine, its = _names(node), _names(helper)
+    of_test = _bound(node) | _fixed(node) | _arguments(node)
+    bound, plain = _bound(helper), {each.id for each in its if not of_itself(each)}
+    attributes = {each.id for each in (*mine, *its) if of_itself(each)} - {helper.name}
+    if attributes & (plain | of_test | given.keys()):
+        return True
+    inner = [each for each in ast.walk(helper) if isinstance(each, FunctionNode | ast.Lambda)][1:]
+    within = {name for each in inner for name in _arguments(each)}
+    if within & (bound | given.keys() | names_in(*given.values())):
+        return True
+    fixed = _fixed(helper) - bound
+    free = plain - bound - given.keys()
+    return bool(fixed & ({each.id for each in mine} | of_test) or free & of_test)
+
+
+def _naming(
+    node: FunctionNode, helper: FunctionNode, given: Mapping[str, ast.expr], target: ast.stmt
+) -> tuple[dict[str, ast.expr], dict[str, str]]:
+    """Arguments in whose place the value is put, and what the other names are in the test."""
+    bound = _bound(helper)
+    put = {
+        name: value
+        for name, value in given.items()
+        if name not in bound
+        and (isinstance(value, ast.Name | ast.Constant) or _once(name, helper, target))
+    }
+    theirs = {each.id for each in _names(node)} | _arguments(node)
+    taken = theirs | {each.id for each in _names(helper)}
+    new: dict[str, str] = {}
+    for name in sorted(bound | given.keys() - put.keys()):
+        new[name], number = name, 1
+        while new[name] in (taken if number > 1 else theirs):
+            number += 1
+            new[name] = f"{name}{number}"
+        taken.add(new[name])
+        theirs.add(new[name])
+    return put, new
+
+
+def _once(name: str, helper: FunctionNode, target: ast.stmt) -> bool:
+    """Whether an argument is read once, where nothing has come between the call and that."""
+    reads = [each for each in _names(helper) if each.id == name]
+    plain = not isinstance(target, ast.With | ast.AsyncWith | ast.For | ast.AsyncFor | ast.While)
+    if len(reads) != 1 or not plain or target is not helper.body[0]:
+        return False
+    often = [outer for outer in ast.walk(target) if isinstance(outer, _OFTEN)]
+    return not any(reads[0] in ast.walk(outer) for outer in often)
+
+
+def _says_only(node: ast.stmt) -> bool:
+    """A docstring, or a call of `print`."""
+    match node:
+        case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
+            return True
+    return False
 
 
 def _arguments(node: FunctionNode | ast.Lambda) -> set[str]:
@@ -193,6 +265,11 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(block)
 
 
+def _fixed(node: FunctionNode) -> set[str]:
+    """What its statements give a name, also functions and imports."""
+    return {name for each in _statements(node.body) for name in bound_by(each)}
+
+
 def _bound(node: ast.AST) -> set[str]:
     """The names to which a function gives values, but for what it gives `self`."""
     stored = (each for each in _names(node) if not isinstance(each.ctx, ast.Load))
@@ -201,29 +278,6 @@ def _bound(node: ast.AST) -> set[str]:
 
 def _names(node: ast.AST) -> list[ast.Name]:
     return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-
-
-def _prints(node: ast.stmt) -> bool:
-    call = _call(node)
-    return call is not None and isinstance(call.func, ast.Name) and call.func.id == "print"
-
-
-def _is_plain(value: ast.expr) -> bool:
-    return isinstance(value, ast.Name | ast.Constant)
-
-
-def _once(name: str, helper: FunctionNode, target: ast.stmt) -> bool:
-    """Whether an argument is read once, by the statement that fails, and that runs once."""
-    read = [each for each in _names(helper) if each.id == name]
-    return len(read) == 1 and target in helper.body and read[0] in ast.walk(target)
-
-
-def _new(name: str, taken: set[str]) -> str:
-    made, number = name, 1
-    while made in taken:
-        number += 1
-        made = f"{name}{number}"
-    return made
 
 
 def _meanings(tree: ast.Module) -> Mapping[str, str]:
@@ -246,6 +300,8 @@ class _Renamed(ast.NodeTransformer):
         self._new, self._put = new, put
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        if of_itself(node):
+            return node
         if node.id in self._put:
             return ast.copy_location(copy.deepcopy(self._put[node.id]), node)
         node.id = self._new.get(node.id, node.id)

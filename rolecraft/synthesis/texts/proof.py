@@ -83,17 +83,19 @@ class Proof:
     async def says_true(
         self, text: str, told: Symptom, symptom: Symptom, candidate: Candidate, solution: Solution
     ) -> bool | None:
-        """Whether it is so; None where that cannot be told.
+        """Whether it is so; None where no code can be run, and `why` says why.
 
         It has the code of `symptom`, and says as much of it as `told` has.
         """
         if symptom.kind == "output":
             return True  # it has no code, and quotes what was seen
-        order = self._order(text, symptom, solution)
+        order = await self._order(text, symptom, solution)
         if order is None:
             return False
         facts = await self._facts(order, symptom, candidate)
-        return None if facts is None else is_so(told, *facts)
+        if facts is None:
+            return None if self.why else False
+        return is_so(told, *facts)
 
     async def came(
         self, text: str, symptom: Symptom, candidate: Candidate, solution: Solution
@@ -102,7 +104,7 @@ class Proof:
 
         Empty where it is no literal, or a loop has several.
         """
-        order = self._order(text, symptom, solution)
+        order = await self._order(text, symptom, solution)
         facts = None if order is None else await self._facts(order, symptom, candidate)
         looked = facts[1].looked if facts is not None else ()
         return str(looked[0]["shown"]) if len(looked) == 1 else ""
@@ -144,7 +146,10 @@ class Proof:
         for worker in workers or ():
             await worker.close()
 
-    def _order(self, text: str, symptom: Symptom, solution: Solution) -> dict[str, Any] | None:
+    async def _order(
+        self, text: str, symptom: Symptom, solution: Solution
+    ) -> dict[str, Any] | None:
+        """What is to be run; None where the text has no code."""
         path = symptom.test.partition("::")[0]
         tree = self._sources.tree(path)
         code = _CODE.search(text)
@@ -157,6 +162,7 @@ class Proof:
         imports = imports_of(tree, self._plan.project.code)
         changed = [name for file in solution.files for name in module_names(file)]
         said = _AT_INDEX.match(symptom.message) if symptom.kind == "value" else None
+        given = await self.given(symptom.test, symptom.unknown)
         return {
             "code": code[1],
             "looks": symptom.kind in ("value", "condition")
@@ -172,6 +178,7 @@ class Proof:
                 if isinstance(node, ast.Import | ast.ImportFrom) and not _is_future(node)
             ],
             "modules": [*dict.fromkeys((*reversed(changed), *imports.modules.values()))],
+            "given": {name: repr(value) for name, value in given.items()},
             "fixtures": sorted({*symptom.unknown, *FIXTURES}),
             "printed": {
                 each.name: "err" if "error" in each.kind else "out" for each in symptom.printed

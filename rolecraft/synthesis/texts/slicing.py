@@ -16,13 +16,17 @@ _LOOKING = frozenset({"len", "isinstance", "issubclass", "str", "repr", "type", 
 """Functions that change nothing of what they are given."""
 
 _MOST_LINES_OF_A_HELPER = 10
+_MOST_LINES_OF_A_CLASS = 20
 
 
 class Slicing:
     """Going backwards: the statements that give the `needed` names their values."""
 
-    def __init__(self, needed: set[str], actual: ast.expr | None) -> None:
-        self.needed, self._actual = needed, actual
+    def __init__(
+        self, needed: set[str], actual: ast.expr | None, *, everything: bool = False
+    ) -> None:
+        """With `everything` all statements are kept, but for checks that change nothing."""
+        self.needed, self._actual, self._everything = needed, actual, everything
         self.shown = False
         """`actual` was put where it stands, in a loop."""
         self._living: set[str] = set()
@@ -75,7 +79,8 @@ class Slicing:
             else:
                 self.needed |= names_in(each)
             return [each]
-        if self._changes(each):
+        check = is_check(each)
+        if self._changes(each) or (self._everything and not check):
             self.needed |= names_in(each)
             return [each]
         told = each.value if isinstance(each, ast.Expr | ast.Assign | ast.AnnAssign) else None
@@ -83,7 +88,8 @@ class Slicing:
             self.needed |= names_in(each) - bound
             return [each]
         for made in _expressions(each):
-            if _touches(made, self._living & self.needed):
+            calls = self._everything and any(isinstance(one, ast.Call) for one in ast.walk(made))
+            if calls or _touches(made, self._living & self.needed):
                 self.needed |= names_in(made)
                 return [ast.Expr(made)]
         return []
@@ -117,8 +123,10 @@ class Slicing:
             changes = bool(own & self.needed & names_in(each)) and self._changes(each)
             if not bound & self.needed and not changes:
                 continue
-            long = (each.end_lineno or each.lineno) - each.lineno >= _MOST_LINES_OF_A_HELPER
-            if isinstance(each, ast.ClassDef) or (isinstance(each, FunctionNode) and long):
+            lines = 1 + (each.end_lineno or each.lineno) - each.lineno
+            if isinstance(each, ast.ClassDef) and lines > _MOST_LINES_OF_A_CLASS:
+                continue
+            if isinstance(each, FunctionNode) and lines > _MOST_LINES_OF_A_HELPER:
                 continue
             if isinstance(each, ast.Import | ast.ImportFrom):
                 names = [one for one in each.names if _import_name(one) in self.needed]
@@ -149,6 +157,8 @@ def bound_by(node: ast.stmt) -> set[str]:
     match node:
         case ast.Assign(targets=targets):
             return set().union(*map(_targets, targets))
+        case ast.AnnAssign(value=None):
+            return set()
         case ast.AnnAssign(target=target) | ast.AugAssign(target=target) | ast.For(target=target):
             return _targets(target)
         case ast.Import(names=names) | ast.ImportFrom(names=names):

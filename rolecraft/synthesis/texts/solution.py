@@ -223,10 +223,15 @@ def _defined(node: ast.AST | None, name: str) -> ast.AST | None:
     return None
 
 
+_ROLE = re.compile(r":[a-z]+(?::[a-z]+)?:`[~!]?([^`]+)`")
+"""Of Sphinx: :class:`dict`."""
+_SENTENCE_END = re.compile(r"(?<=[.:!])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<!cf\.)(?<!vs\.)\s")
+
+
 def _first_sentence(node: ast.AST | None) -> str:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return ""
     paragraph = (ast.get_docstring(node) or "").split("\n\n")[0]
-    words = " ".join(paragraph.split())
-    sentence = re.split(r"(?<=[.:!])\s", words)[0].rstrip(".: ")
+    words = _ROLE.sub(r"\1", " ".join(paragraph.split()))
+    sentence = _SENTENCE_END.split(words)[0].rstrip(".: ")
     return sentence if 10 <= len(sentence) <= 200 else ""

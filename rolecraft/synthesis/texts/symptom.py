@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from rolecraft.synthesis.texts.leak_check import distinctive
 from rolecraft.synthesis.texts.masking import Masking, StandIn, imports_of
 from rolecraft.synthesis.texts.printed import tell_printed
 from rolecraft.synthesis.texts.solution import IDENTIFIER, Solution, Sources
-from rolecraft.synthesis.texts.test_code import doing, says_only_what_was_printed
+from rolecraft.synthesis.texts.test_code import Way, doing, says_only_what_was_printed
 from rolecraft.synthesis.texts.values import UNKNOWN, Folded, value_of, value_said
 
 Kind = Literal[
@@ -68,6 +69,8 @@ class Symptom:
     """Names in the code of which nothing tells the value."""
     test: str = ""
     """The id of the test that told it."""
+    everything: bool = False
+    """The code has all that the test does up to there: what matters could not be told apart."""
     masked: tuple[tuple[str, str], ...] = ()
     """Stand-ins with the names that they are for. Never shown."""
 
@@ -100,12 +103,15 @@ def symptoms(
         else:
             failure = read_failure(test, text)
             below = _below(failure, sources)
-            ways = (below, []) if below else ([],)
             told = partial(_of_python, test, failure, tree, solution, sources, values)
-            seen = [told(way) for way in ways]
-        made = dict.fromkeys(each for each in seen if each is not None)
-        found += [_without_inner_names(each, solution, sources) for each in made]
-    return sorted(found, key=lambda symptom: symptom.poorness)
+            ways = itertools.product((below, ()) if below else ((),), (False, True))
+            seen = [told(Way(*way)) for way in ways]
+        made: dict[Symptom, Symptom] = {}
+        for each in seen:
+            if each is not None:
+                made.setdefault(replace(each, everything=False), each)
+        found += [_without_inner_names(each, solution, sources) for each in made.values()]
+    return sorted(found, key=lambda symptom: (symptom.everything, symptom.poorness))
 
 
 def plain(messages: dict[str, str]) -> list[Symptom]:
@@ -176,12 +182,13 @@ def _of_python(
     solution: Solution,
     sources: Sources,
     values: Values,
-    below: list[Below],
+    way: Way,
 ) -> Symptom | None:
     conftests = sources.conftests(test.partition("::")[0])
-    files = ast.Module([each for file in (*below, Below(tree, 0)) for each in file.tree.body], [])
+    trees = (*(place.tree for place in way.below), tree)
+    files = ast.Module([each for file in trees for each in file.body], [])
     imports = imports_of(files, sources.project.code)
-    done = doing(tree, test, failure.line, conftests, imports.own_modules, values, below)
+    done = doing(tree, test, failure.line, conftests, imports.own_modules, values, way)
     if done is None or says_only_what_was_printed(done):
         return None
     printed = tell_printed(done)
@@ -201,6 +208,7 @@ def _of_python(
         printed=tuple(each for each in printed if each.name in shown),
         unknown=tuple(sorted(done.unknown & shown)),
         test=test,
+        everything=way.everything,
         masked=tuple((each.name.lstrip("."), real) for real, each in masking.stand_ins.items()),
     )
 

@@ -61,10 +61,16 @@ class Telling:
         solution, seen = await asyncio.to_thread(self._seen, candidate, verdict)
         told = Told(solution, NOT_READ if any(map(str.strip, messages.values())) else SILENT)
         proven: list[str] = []
+        so: set[str] = set()
         for symptom in seen:
+            if symptom.everything and symptom.test in so:
+                continue
+            before = len(proven)
             given = await self._with_values(symptom, messages, solution)
             if given is None or not await self._add(given, candidate, told, proven):
                 await self._add(symptom, candidate, told, proven)
+            if len(proven) > before:
+                so.add(symptom.test)
             enough = [*proven, *told.unproven] if self._proof.why else proven
             if len(enough) >= most and any(map(self._is_new, enough)):
                 break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from rolecraft.synthesis.texts.checks import Doing, check
@@ -18,6 +19,17 @@ from rolecraft.synthesis.texts.without_self import of_self, without_self
 _SET_UP = frozenset({"setUp", "setUpClass", "setup_method", "setup_class", "setup"})
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a test's code is told."""
+
+    below: Sequence[Below] = ()
+    """The places in functions of the tests where it went on from the test's own: those functions
+    are told in the place of their calls."""
+    everything: bool = False
+    """Also what does not lead to the failure, as far as that can be seen."""
+
+
 def doing(
     tree: ast.Module,
     test: str,
@@ -25,13 +37,13 @@ def doing(
     conftests: Sequence[ast.Module] = (),
     modules: frozenset[str] | None = None,
     values: Values = MappingProxyType({}),
-    below: Sequence[Below] = (),
+    way: Way = Way(),
 ) -> Doing | None:
     """What the test with this id of pytest does up to this line of its file.
 
     `conftests` have its fixtures too, the nearest first. `modules` are the project's, by name.
-    `values` are those that it was given, of arguments that no code says. `below` are the places in
-    functions of the tests where it went on from there. None where it is not found.
+    `values` are those that it was given, of arguments that no code says. None where it is not
+    found.
     """
     names = test.partition("[")[0].split("::")[1:]
     node: ast.AST | None = tree
@@ -50,20 +62,24 @@ def doing(
     failing = statement_at(node.body, line) if line is not None else node.body[-1]
     if failing is None:
         return None
-    node, failing, others = in_place(node, failing, below)
+    node, failing, others = in_place(node, failing, way.below)
     found = check(failing)
     files = [tree, *others]
     own_names = frozenset().union(*(names_of_project(file, modules) for file in files))
     bodies = (file.body for file in files)
     turn(found, Origins(own_names, node.body, members, *bodies))
-    slicing = Slicing(names_in(found.actual, found.expected, *found.before), found.actual)
+    slicing = Slicing(
+        names_in(found.actual, found.expected, *found.before),
+        found.actual,
+        everything=way.everything,
+    )
     first = slicing.block(node.body, failing)
     found.shown = slicing.shown
     given = parameters(node, classes, test, tree)
     arguments = {arg.arg for arg in node.args.args}
     far = Slicing(set(), None)
     try:
-        elsewhere = defined(slicing.needed, tree, others)
+        elsewhere = defined(slicing.needed - arguments, tree, others)
     except LookupError:
         return None
     for name in sorted((slicing.needed & arguments) - given.keys() - FIXTURES):
@@ -90,7 +106,7 @@ def doing(
     values = {name: value for name, value in values.items() if name in lacking}
     if long := put_in(found, values):
         fewer = {name: value for name, value in values.items() if name not in long}
-        return doing(tree, test, line, conftests, modules, fewer, below)
+        return doing(tree, test, line, conftests, modules, fewer, way)
     found.unknown -= values.keys()
     found.untold = bool(names_in(found.expected) & found.unknown)
     return found

@@ -11,6 +11,17 @@ _OWN = ("self", "cls")
 
 
 class _Unselfed(ast.NodeTransformer):
+    """But for a class or a method within, whose `self` is another."""
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node if takes_own(node) else self.generic_visit(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node if takes_own(node) else self.generic_visit(node)
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if isinstance(node.value, ast.Name) and node.value.id in _OWN:
             made = ast.Name(node.attr, node.ctx)
@@ -20,10 +31,14 @@ class _Unselfed(ast.NodeTransformer):
 
 
 def without_self(node: FunctionNode) -> FunctionNode:
-    made = _Unselfed().visit(copy.deepcopy(node))
-    assert isinstance(made, FunctionNode)
+    made = copy.deepcopy(node)
+    _Unselfed().generic_visit(made)
     made.args.args = [arg for arg in made.args.args if arg.arg not in _OWN]
     return made
+
+
+def takes_own(node: FunctionNode) -> bool:
+    return any(arg.arg in _OWN for arg in node.args.args)
 
 
 def of_itself(node: ast.Name) -> bool:

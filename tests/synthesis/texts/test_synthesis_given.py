@@ -116,8 +116,8 @@ async def test_what_a_test_is_given_is_written_where_it_is_short_and_gives_nothi
     assert own == [
         "test_case[longer than a text can say]",
         "test_case[with a name that must not be said]",
-        "test_page",
     ]
+    assert "page" not in said["test_page"], "nobody else has such an object, so it was not run"
     wanted = [
         *("import phrases", "", "case = {'text': 'a long text', 'most': 9}"),
         *("result = phrases.shorten(case['text'], case['most'])", "result"),

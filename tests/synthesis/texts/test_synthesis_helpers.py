@@ -9,7 +9,7 @@ import pytest
 
 from rolecraft.synthesis.texts.checks import Doing
 from rolecraft.synthesis.texts.helpers import Below
-from rolecraft.synthesis.texts.test_code import doing
+from rolecraft.synthesis.texts.test_code import Way, doing
 
 SAME = "def same(wanted, found):\n    print(wanted)\n    assert found == wanted  # fails\n"
 
@@ -26,7 +26,7 @@ def told(test: str, *, own: str = "", elsewhere: str = "") -> Doing:
         if line.endswith("# fails")
     ]
     line = len(file.rstrip().split("\n"))
-    found = doing(files[0], "t.py::test_x", line, (), frozenset({"m"}), below=below)
+    found = doing(files[0], "t.py::test_x", line, (), frozenset({"m"}), way=Way(below))
     assert found is not None
     return found
 
@@ -64,6 +64,21 @@ def said(found: Doing) -> tuple[str, ...]:
             ("import m", "x = m.two()", "m.f(x)", "x + x"),
         ),
         (
+            "def two(t):\n    a = m.f(t)\n    a2 = m.g(t)\n    assert m.h(a, a2)  # fails\n",
+            "a = 'b'\ntwo(a)",
+            ("import m", "a = 'b'", "a3 = m.f(a)", "a2 = m.g(a)", "m.h(a3, a2)"),
+        ),
+        (
+            "def anew(found):\n    m.reset()\n    assert m.f(found) == 3  # fails\n",
+            "anew(m.count())",
+            ("import m", "found = m.count()", "m.reset()", "m.f(found)", "3"),
+        ),
+        (
+            "def has(found):\n    assert all(x in found for x in 'ab')  # fails\n",
+            "has(m.stream())",
+            ("import m", "found = m.stream()", "all((x in found for x in 'ab'))"),
+        ),
+        (
             "def each(xs):\n    for x in xs:\n        assert m.f(x) == x  # fails\n",
             "each([1, 2])",
             ("import m", "xs = [1, 2]", "for x in xs:\n    m.f(x)", "m.f(x)", "x"),
@@ -85,7 +100,7 @@ def test_a_function_that_calls_another_is_told_to_its_end():
     # A traceback has the outer one first.
     outer, inner = (Below(ast.parse(helpers), line) for line in (5, 3))
     tree = ast.parse("import m\nfrom checks import right\ndef test_x():\n    right('a')\n")
-    found = doing(tree, "t.py::test_x", 4, (), frozenset({"m"}), below=[outer, inner])
+    found = doing(tree, "t.py::test_x", 4, (), frozenset({"m"}), way=Way([outer, inner]))
     assert found is not None
     assert said(found) == ("import m", "m.run('a')", "'b'")
 
@@ -107,6 +122,10 @@ def test_what_the_other_file_defines_is_told_with_it():
         "def same(a, b):\n    assert m.f(a) == b == text  # fails\n",
         "def same(a, b):\n    import text\n    assert text.f(a) == b  # fails\n",
         "def other(a, b):\n    assert a == b  # fails\nsame = other\n",
+        "class T:\n    def same(self, a, b):\n        assert a == self.b  # fails\n",
+        "def same(a, b):\n    assert sorted([a], key=lambda b: b.x) == b  # fails\n",
+        "def same(a, b):\n    match a:\n        case 1:\n            b()  # fails\n",
+        "def same(a, b):\n    try:\n        a()\n    except E as e:\n        b()  # fails\n",
     ],
 )
 def test_a_function_that_means_something_else_elsewhere_is_told_by_its_call(helper):
@@ -114,12 +133,80 @@ def test_a_function_that_means_something_else_elsewhere_is_told_by_its_call(help
     assert ast.unparse(found.actual) == "same(m.run(text), 'b')"
 
 
-def test_a_name_that_is_two_things_in_two_files_is_not_told():
+def of_class(body: str, *, line: int) -> Doing:
+    """What the test of a class does, in the last line of which a method fails in this one."""
+    source = f"import m\nclass TestX:\n{textwrap.indent(body, '    ')}\n"
+    tree = ast.parse(source)
+    last = len(source.rstrip().split("\n"))
+    name = "t.py::TestX::test_x"
+    found = doing(tree, name, last, (), frozenset({"m"}), way=Way([Below(tree, line)]))
+    assert found is not None
+    return found
+
+
+def test_a_method_of_the_tests_own_is_told_with_its_attributes():
+    body = "size = 3\ndef check(self, text):\n    assert m.f(text) == self.size\n"
+    found = of_class(f"{body}def test_x(self):\n    self.check('a')", line=5)
+    assert said(found) == ("import m", "m.f('a')", "3")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # An attribute and an argument of one name are two things.
+        "text = 'A'\ndef check(self, text):\n    assert m.f(text) == self.text\n"
+        "def test_x(self):\n    self.check('a')",
+        # It is the method of another object.
+        "size = 3\ndef check(self, text):\n    assert m.f(text) == self.size\n"
+        "def test_x(self):\n    m.checker().check('a')",
+    ],
+)
+def test_a_method_whose_attributes_are_others_is_told_by_its_call(body):
+    found = of_class(body, line=5)
+    assert ast.unparse(found.actual).endswith("check('a')")
+
+
+def test_a_class_within_a_test_keeps_its_self():
+    source = (
+        "import m\nclass TestX:\n    def test_x(self):\n        class Box:\n"
+        "            def __init__(self):\n                self.size = 3\n"
+        "        assert m.f(Box()) == 3"
+    )
+    found = doing(ast.parse(source), "t.py::TestX::test_x", 7, (), frozenset({"m"}))
+    assert found is not None
+    assert "self.size = 3" in said(found)[1]
+
+
+def test_a_fixture_is_not_told_as_a_function_of_the_other_file():
+    tree = ast.parse("import m\ndef test_x(client):\n    ok(client)\n")
+    other = "@fixture\ndef client():\n    yield 3\ndef ok(it):\n    assert m.f(it) == 3\n"
+    below = [Below(ast.parse(other), 5)]
+    found = doing(tree, "t.py::test_x", 3, (), frozenset({"m"}), way=Way(below))
+    assert found is not None
+    assert "def client" not in "".join(said(found))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "SIZE = 1\n",
+        "SIZE = 1\ndef cut(text):\n    return text[:SIZE]\n",
+        "from far import SIZE\n",
+    ],
+)
+def test_a_name_that_is_two_things_in_two_files_is_not_told(own):
     """Whoever reads the text has one of them."""
-    tree = ast.parse("import m\nSIZE = 1\ndef test_x():\n    sized(m.run(SIZE))\n")
-    elsewhere = ast.parse("SIZE = 2\ndef sized(text):\n    assert len(text) == SIZE\n")
-    below = [Below(elsewhere, 3)]
-    assert doing(tree, "t.py::test_x", 4, (), frozenset({"m"}), below=below) is None
+    source = f"import m\n{own}def test_x():\n    sized(m.run(1))\n"
+    lines = (
+        "SIZE = 2",
+        "def n():",
+        "    return SIZE",
+        "def sized(text):",
+        "    assert text == n()",
+    )
+    way = Way([Below(ast.parse("\n".join(lines)), 5)])
+    last = source.count("\n")
+    assert doing(ast.parse(source), "t.py::test_x", last, (), frozenset({"m"}), way=way) is None
 
 
 @pytest.mark.parametrize("traceback", ["native", "long"])

@@ -23,7 +23,7 @@ PLACE = ("import phrases", "class Place:\n    def __repr__(self):\n        retur
 MASKED = {"masked": (("func", "cut"),), "test": TEST}
 
 
-def claims() -> dict[str, tuple[str, Symptom, bool | None]]:
+def claims() -> dict[str, tuple[str, Symptom, bool]]:
     """Bugs, what is said of them, and whether that is so."""
     value = replace(TRUE, test=TEST)
     error = Symptom("error", SHORTEN, value.expression, "", "", "AttributeError", test=TEST)
@@ -98,7 +98,7 @@ def claims() -> dict[str, tuple[str, Symptom, bool | None]]:
         "what nobody else has": (
             "inner value",
             replace(value, code=("import phrases", "texts.sort()"), unknown=("texts",)),
-            None,
+            False,
         ),
     }
 
@@ -135,9 +135,10 @@ async def test_every_text_by_a_template_is_run_before_it_is_kept(phrases):
 
 
 async def test_where_no_code_can_be_told_that_is_so_the_output_alone_is_quoted(phrases):
-    """A class of the tests' file is not told, so code that needs it is none."""
+    """A long class of the tests' file is not told, so code that needs it is none."""
     path = phrases.folder.source / "tests/test_phrases.py"
-    own = "class Box:\n    text = LONG\n\n\ndef test_shortened():\n    box = Box()\n"
+    more = "".join(f"    more{number} = {number}\n" for number in range(20))
+    own = f"class Box:\n    text = LONG\n{more}\n\ndef test_shortened():\n    box = Box()\n"
     text = path.read_text().replace("def test_shortened():\n    text = LONG\n", own)
     path.write_text(text.replace("phrases.shorten(text, 9)", "phrases.shorten(box.text, 9)"))
     candidate, verdict = phrases.plant("inner value")
