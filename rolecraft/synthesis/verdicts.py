@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 Status = Literal[
     "valid",
@@ -46,6 +46,17 @@ class Verdict:
     @property
     def is_valid(self) -> bool:
         return self.status == "valid"
+
+    def without(self, unsteady: Mapping[str, str]) -> Self:
+        """What it is where these tests are not counted, for these reasons."""
+        failing = tuple(test for test in self.fail_to_pass if test not in unsteady)
+        if self.is_valid and not failing:
+            gone = self.fail_to_pass[0]
+            return replace(
+                self, status="flaky", why=f"{gone}: {unsteady[gone]}", fail_to_pass=(), messages={}
+            )
+        said = {test: text for test, text in self.messages.items() if test not in unsteady}
+        return replace(self, fail_to_pass=failing, messages=said)
 
     def pass_to_pass(self, passing: Sequence[str]) -> list[str]:
         """The tests to keep, of the `passing` ones of the clean suite."""

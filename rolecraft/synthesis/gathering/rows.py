@@ -77,9 +77,7 @@ class TaskTests:
 
     @classmethod
     def of(cls, plan: Plan, verdict: Verdict) -> TaskTests:
-        failing = plan.project.outside_code(verdict.fail_to_pass)
-        # The others were set aside after this verdict.
-        fail_to_pass = tuple(each for each in failing if each in plan.suite.outcomes)
+        fail_to_pass = tuple(plan.project.outside_code(verdict.fail_to_pass))
         return cls(
             fail_to_pass,
             frozenset((*verdict.fail_to_pass, *verdict.lost)),

@@ -34,12 +34,14 @@ from rolecraft.synthesis.validation.fresh import FreshReport
 from rolecraft.synthesis.validation.judging import judge
 from rolecraft.synthesis.validation.places import Place
 from rolecraft.synthesis.validation.ran import Worker, WorkerLost
-from rolecraft.synthesis.validation.settings import Settings
+from rolecraft.synthesis.validation.settings import MOST_UNSTEADY, UNSTEADY, Settings
 from rolecraft.synthesis.validation.warm import WarmPytest
 from rolecraft.synthesis.verdicts import Status, Verdict
 
 ATTEMPTS = 2
 """How often a candidate with which a worker was lost is tried."""
+ROUNDS = 4
+"""So often the clean tests are run until all of them pass."""
 AHEAD = 16
 """So many candidates for each worker are under way or wait for one before them."""
 
@@ -74,26 +76,30 @@ async def validate(
         return
     place, chosen = await Place.of(plan), provider or default_provider()
     kind = WarmPytest if plan.project.runner == "pytest" else FreshReport
-    made: list[Worker] = [kind(plan, settings, chosen, place) for _ in range(workers)]
+    made: list[Worker] = []
     read = plan.reader()
 
-    async def begin(*workers: Worker) -> None:
+    async def begin() -> None:
+        """Until the clean tests of all workers pass, as far as that takes no more than `ROUNDS`."""
         nonlocal plan
-        begun = await asyncio.gather(*(each.ready() for each in workers), return_exceptions=True)
-        unsteady: dict[str, str] = {}
-        for found in begun:  # all of them have ended
-            if isinstance(found, BaseException):
-                raise found
-            unsteady |= {test: found[test] for test in found if test in plan.suite.outcomes}
-        if unsteady:
-            plan = plan.without(unsteady)
+        for _ in range(ROUNDS):
+            made[:] = [kind(plan, settings, chosen, place) for _ in range(workers)]
+            ready = (worker.ready() for worker in made)
+            unsteady: dict[str, str] = {}
+            for found in await asyncio.gather(*ready, return_exceptions=True):
+                if isinstance(found, BaseException):
+                    raise found
+                unsteady |= found
+            if not unsteady:
+                return
+            plan = without(plan, unsteady)
             on_unsteady(plan, unsteady)
+            await close(made)
 
     async def verdict_of(candidate: Candidate, worker: Worker) -> Verdict:
         lost = WorkerLost("")
         for _ in range(ATTEMPTS):
             try:
-                await begin(worker)  # anew, where it was lost
                 most = settings.most(plan.suite)
                 return await judge(candidate, worker, plan, read, most=most)
             except WorkerLost as error:  # it begins anew when it is used again
@@ -106,7 +112,8 @@ async def validate(
         first = next(left, None)
         if first is None:
             return
-        await begin(*made)  # before the first verdict, so that all of them go by the same tests
+        await begin()  # before the first verdict, so that all of them go by the same tests
+        valid = sum(verdict.is_valid for verdict in verdicts)
         left = itertools.chain([first], left)
         async with contextlib.aclosing(_in_order(left, made, verdict_of)) as found:
             async for verdict in found:
@@ -116,9 +123,27 @@ async def validate(
                 if valid == stop_after:
                     return
     finally:
-        async with contextlib.AsyncExitStack() as closing:  # the others too, where one raises
-            for worker in reversed(made):
-                closing.push_async_callback(worker.close)
+        await close(made)
+
+
+async def close(workers: Sequence[Worker]) -> None:
+    """All of them, also where one cannot be closed."""
+    async with contextlib.AsyncExitStack() as closing:
+        for worker in reversed(workers):
+            closing.push_async_callback(worker.close)
+
+
+def without(plan: Plan, unsteady: Mapping[str, str]) -> Plan:
+    """The plan without these tests. Raises `UsageError` where they are no longer a few."""
+    found = plan.without(unsteady)
+    aside = [test for test, why in found.suite.set_aside.items() if why.startswith(UNSTEADY)]
+    if len(aside) > MOST_UNSTEADY * (len(aside) + len(found.suite.passing)):
+        raise UsageError(
+            f"{len(aside)} tests of {plan.project.name!r} passed when the plan was made and fail "
+            f"now and then without a bug, more than {MOST_UNSTEADY:.0%}: {aside[0]}, … On a "
+            f"machine with less to do, or with fewer `--workers`, they may pass."
+        )
+    return found
 
 
 async def _in_order(

@@ -42,10 +42,6 @@ async def validate_folder(
     settings = settings or Settings()
     plan = Plan.load(folder)
 
-    def keep(changed: Plan, unsteady: Mapping[str, str]) -> None:
-        changed.save(folder)
-        on_unsteady(unsteady)
-
     count = sum(1 for _ in candidates_of(folder))
     if not count:
         raise UsageError(
@@ -55,6 +51,13 @@ async def validate_folder(
     with Ledger(folder.verdicts, Verdict, key=lambda each: each.candidate, new=new) as verdicts:
         _hold(folder.validation, settings, begun=bool(len(verdicts)))
         on_begin(count, sum(each.id in verdicts for each in candidates_of(folder)))
+
+        def keep(changed: Plan, unsteady: Mapping[str, str]) -> None:
+            changed.save(folder)
+            for verdict in [each for each in verdicts if unsteady.keys() & {*each.fail_to_pass}]:
+                verdicts.append(verdict.without(unsteady))
+            on_unsteady(unsteady)
+
         running = validate(
             plan,
             candidates_of(folder),

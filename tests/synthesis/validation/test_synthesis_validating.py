@@ -25,6 +25,8 @@ from rolecraft.synthesis.ledger import Ledger, read_ledger
 from rolecraft.synthesis.plan import Plan
 from rolecraft.synthesis.validation import Settings, Tally, candidates_of, validate_folder
 from rolecraft.synthesis.validation.places import Place
+from rolecraft.synthesis.validation.settings import UNSTEADY
+from rolecraft.synthesis.validation.validating import without
 from rolecraft.synthesis.validation.warm import FOREVER, WarmPytest, _Server
 from rolecraft.synthesis.verdicts import Verdict
 
@@ -344,7 +346,7 @@ async def test_after_ten_kills_at_random_times_too(small: Any) -> None:
     assert len(list(candidates_of(small.folder))) == len(whole)
 
 
-UNSTEADY = """import pytest
+TIMED = """import pytest
 
 from numbers_of_ours import double
 
@@ -357,12 +359,13 @@ def test_steady(number):
 def test_that_is_quick_enough():
     assert double(1) == 3, "it took too long"
 """
+DOUBLE = "tests/test_numbers.py::test_double[1]"
 QUICK = "tests/test_quick.py::test_that_is_quick_enough"
 
 
 def unsteady(small: Any, *, many: int) -> None:
     """By the plan a test passes, and now it does not: that measures time, on a busier machine."""
-    small.write({"tests/test_quick.py": UNSTEADY.format(many=many)})
+    small.write({"tests/test_quick.py": TIMED.format(many=many)})
     steady = [f"tests/test_quick.py::test_steady[{number}]" for number in range(many)]
     small.tests = (*small.tests, *steady, QUICK)
     small.project["tests"] = ("tests/test_numbers.py", "tests/test_quick.py")
@@ -374,9 +377,12 @@ async def test_a_few_tests_that_fail_without_a_bug_are_set_aside_and_the_rest_go
 ) -> None:
     unsteady(small, many=10)
     told: list[Any] = []
+    why = f"{UNSTEADY}, then failed"
     await run(small, workers=2, on_unsteady=told.append, stop_after=1)
     await run(small, workers=2, on_unsteady=told.append)
-    assert told == [{QUICK: "flaky: passed, then failed"}], "once, for the plan has it then"
+    assert told == [{QUICK: "flaky: passed when planned, then failed"}], (
+        "once, for the plan has it then"
+    )
     assert {each.status for each in written(small.folder)} == {
         "valid",
         "no_test_fails",
@@ -384,8 +390,36 @@ async def test_a_few_tests_that_fail_without_a_bug_are_set_aside_and_the_rest_go
     }
     assert not any(QUICK in each.fail_to_pass for each in written(small.folder))
     plan = Plan.load(small.folder)
-    assert plan.suite.set_aside == {QUICK: "flaky: passed, then failed"}
+    assert plan.suite.set_aside == {QUICK: why}
     assert QUICK not in plan.suite.outcomes
+
+
+async def test_a_test_that_is_set_aside_later_is_taken_out_of_the_verdicts_before(
+    small: Any,
+) -> None:
+    unsteady(small, many=20)
+    first, second, *_ = several(small)
+    failing = {"fail_to_pass": (QUICK, DOUBLE), "messages": {QUICK: "slow", DOUBLE: "4"}}
+    alone = {"fail_to_pass": (QUICK,), "messages": {QUICK: "slow"}}
+    with Ledger(small.folder.verdicts, Verdict, key=lambda each: each.candidate) as ledger:
+        ledger.append(Verdict(candidate=first.id, status="valid", **failing))
+        ledger.append(Verdict(candidate=second.id, status="valid", **alone))
+    await run(small, workers=1, stop_after=3)
+    now = read_ledger(small.folder.verdicts, Verdict, key=lambda each: each.candidate)
+    found = {each.candidate: each for each in now}
+    assert found[first.id].fail_to_pass == (DOUBLE,)
+    assert [*found[first.id].messages] == [DOUBLE]
+    assert (found[second.id].status, found[second.id].fail_to_pass) == ("flaky", ())
+    assert sum(each.is_valid for each in found.values()) == 3, "two more were looked for"
+
+
+async def test_tests_set_aside_in_several_calls_are_a_few_in_all(small: Any) -> None:
+    unsteady(small, many=20)
+    plan = small.plan()
+    steady = [test for test in plan.suite.outcomes if "steady" in test]
+    with_one = without(plan, {QUICK: f"{UNSTEADY}, then failed"})
+    with pytest.raises(UsageError, match=r"3 tests of 'numbers' passed.*more than 5%.*workers"):
+        without(with_one, dict.fromkeys(steady[:2], f"{UNSTEADY}, then failed"))
 
 
 async def test_where_more_fail_the_plan_is_of_something_else(small: Any) -> None:
