@@ -25,6 +25,8 @@ _TRACED = re.compile(
     r"[\w./-]+\.(?:py|pyx|pyi|c|cc|cpp|cxx|h|hh|hpp|rs|go|js|ts|java)[:(]\d+"
     r"|File \"[^\"\n]+\", line \d+|\bline \d+, in \w+"
 )
+_MANGLED = re.compile(r"(?<!\w)_+([A-Za-z]\w*?)(__\w*[A-Za-z0-9])(?!\w)")
+"""What Python makes of a private name in a class: `_Lexer__state` is `Lexer.__state`."""
 _SHORTEST_RARE = 4
 """Characters: a name of changed lines that is shorter says nothing (`i`, `tmp`)."""
 _KINDS = "function|method|class|helper|routine|property|attribute|parameter|argument|constructor"
@@ -42,6 +44,10 @@ def find_leaks(text: str, solution: Solution) -> tuple[Leak, ...]:
 def _all(text: str, code: str, solution: Solution) -> Iterator[Leak]:
     for name in sorted(solution.names):
         yield from _named("entity", name, text, code)
+    names = {name.strip("_") for name in solution.names}
+    for said in _MANGLED.finditer(text):
+        if {said[1], said[2].strip("_")} & names or said[2] in solution.rare:
+            yield Leak("entity", said.group())
     for path in solution.files:
         yield from _file(path, text, code, solution)
     for name in sorted(solution.rare - solution.names):

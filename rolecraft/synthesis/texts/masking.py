@@ -35,6 +35,10 @@ class Masking:
     imports: Imports
     stand_ins: dict[str, StandIn] = field(default_factory=dict)
     """By the name that it stands for."""
+    own: dict[str, str] = field(default_factory=dict)
+    """Names of the project that the code has and no import of it says; with their real ones."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Names by which the code calls what must not be said."""
 
     def __call__(self, node: ast.AST) -> ast.AST | None:
         """The same without these names; None where nothing is left: an import of them."""
@@ -124,8 +128,8 @@ class _Masker(ast.NodeTransformer):
 
     def _callee(self, node: ast.expr) -> ast.expr:
         match node:
-            case ast.Name(id=name) if name in self.names:
-                return self._func(name)
+            case ast.Name(id=name) if (real := self._real(name)) in self.names:
+                return self._func(real)
             case ast.Attribute(value=value, attr=name) if name in self.names:
                 if self._is_foreign(value):
                     return node
@@ -146,29 +150,35 @@ class _Masker(ast.NodeTransformer):
             name = self.masking.stand_in(node.attr, "attribute")
             return ast.Attribute(self.visit(node.value), name, node.ctx)
         if self._module(node.value) in self.changed:
+            self.masking.own[node.attr] = node.attr
             return ast.Name(node.attr, node.ctx)  # `lexer.tokenize` as `tokenize`
         return ast.Attribute(self.visit(node.value), node.attr, node.ctx)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id not in self.names or (
-            isinstance(node.ctx, ast.Store) and node.id not in self.masking.stand_ins
+        real = self._real(node.id)
+        if real not in self.names or (
+            isinstance(node.ctx, ast.Store) and real not in self.masking.stand_ins
         ):
             return node
-        return ast.Name(self.masking.stand_in(node.id, "func"), node.ctx)
+        return ast.Name(self.masking.stand_in(real, "func"), node.ctx)
 
     def visit_Import(self, node: ast.Import) -> ast.AST | None:
         names = [each for each in node.names if each.name not in self.changed]
         return ast.Import(names) if names else None
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
-        if node.module in self.changed:
-            return None
-        names = [
-            each
-            for each in node.names
-            if each.name not in self.names and f"{node.module}.{each.name}" not in self.changed
-        ]
+        names: list[ast.alias] = []
+        for each in node.names:
+            if each.name in self.names:
+                self.masking.aliases[each.asname or each.name] = each.name
+            elif node.module in self.changed:
+                self.masking.own[each.asname or each.name] = each.name
+            elif f"{node.module}.{each.name}" not in self.changed:
+                names.append(each)
         return ast.ImportFrom(node.module, names, node.level) if names else None
+
+    def _real(self, name: str) -> str:
+        return self.masking.aliases.get(name, name)
 
     def _func(self, name: str) -> ast.Name:
         return ast.Name(self.masking.stand_in(name, "func"), ast.Load())

@@ -171,7 +171,9 @@ class Proof:
             "got": [symptom.got] if symptom.kind == "value" and symptom.got else [],
             "difference": [*said.groups()] if said else [],
             "names": dict(symptom.masked),
-            "hidden": sorted({name for of in solution.defined.values() for name in of}),
+            "hidden": sorted(
+                {name for of in solution.defined.values() for name in of} | dict(symptom.own).keys()
+            ),
             "imports": [
                 ast.unparse(node)
                 for node in tree.body

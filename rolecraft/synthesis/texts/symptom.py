@@ -63,6 +63,8 @@ class Symptom:
     """Its text; of "output" what was printed, of "value" where the two differ."""
     stand_ins: tuple[StandIn, ...] = ()
     """What names in the code stand for that must not be said."""
+    own: tuple[tuple[str, str], ...] = ()
+    """Names in the code that are the project's, and what it calls them."""
     printed: tuple[StandIn, ...] = ()
     """Names in the code for what is printed."""
     unknown: tuple[str, ...] = ()
@@ -205,6 +207,7 @@ def _of_python(
         made,
         code=tuple(code),
         stand_ins=tuple(masking.stand_ins.values()),
+        own=tuple(sorted(each for each in masking.own.items() if each[0] in shown)),
         printed=tuple(each for each in printed if each.name in shown),
         unknown=tuple(sorted(done.unknown & shown)),
         test=test,

@@ -72,6 +72,7 @@ _WHERE_UNKNOWN = (
     "(`{name}` is {kind} of the library.)",
 )
 _PRINTED = ("Here `{name}` is {kind}.", "(`{name}` is {kind}.)", "`{name}` stands for {kind}.")
+_OF_PROJECT = ("(Of {project} itself: {names}.)", "What comes with {project}: {names}.")
 _OWN = ("({names}: from my own set-up.)", "What I set up myself: {names}.")
 _NO_ERROR = (
     "I expected `{expected}` to be raised, but nothing is raised.",
@@ -117,6 +118,11 @@ def filled_in(symptom: Symptom, *, task: str, project: str, version: str = "") -
     else:
         parts += [say("plain", _PLAIN_OPENINGS)]
     parts += [_stands_for(say, each) for each in symptom.stand_ins]
+    if symptom.own:
+        own = (
+            f"`{name}`" if name == real else f"`{name}` (`{real}`)" for name, real in symptom.own
+        )
+        parts.append(say("of project", _OF_PROJECT, names=", ".join(own)))
     for each in symptom.printed:
         parts.append(say("printed", _PRINTED, name=each.name, kind=each.kind))
     if symptom.unknown:

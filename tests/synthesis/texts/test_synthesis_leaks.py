@@ -75,6 +75,7 @@ PLANTED = [
     (LEXER, "entity", "I made a Lexer and it drops the last word."),
     (LEXER, "entity", "With `Lexer` the last word is lost."),
     (LEXER, "entity", "```\nLexer().run('a b')\n```"),
+    (LEXER, "entity", "AttributeError: 'A' object has no attribute '_Lexer__state'"),
     (LEXER, "file", "The fault is in lexer.py, I think."),
     (LEXER, "file", "The fault is in src/tinysql/lexer.py."),
     (LEXER, "file", "See `tinysql.lexer` for it."),
