@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from rolecraft.synthesis.candidates import Candidate, Read
@@ -96,9 +96,31 @@ class Sources:
 
     def _tree(self, path: str) -> ast.Module | None:
         try:
-            return ast.parse(python_of(self.read(path)))
+            tree = ast.parse(python_of(self.read(path)))
         except (OSError, ValueError, SyntaxError, RecursionError):
             return None  # no Python: there are no docstrings to read
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                self._say_from_where(node, path)
+        return tree
+
+    def _say_from_where(self, node: ast.ImportFrom, path: str) -> None:
+        """`from ..lexer import run` of a file as users say it: `from pkg.lexer import run`."""
+        roots = [PurePosixPath(root) for root in self.project.python_path]
+        inside = [root for root in roots if PurePosixPath(path).is_relative_to(root)]
+        root = max(inside, key=lambda each: len(each.parts), default=PurePosixPath())
+        folders = PurePosixPath(path).relative_to(root).parent.parts
+        if node.level <= len(folders):
+            package = folders[: len(folders) - node.level + 1]
+            node.module = ".".join([*package, *([node.module] if node.module else [])])
+            node.level = 0
+
+    @cached_property
+    def of_tests(self) -> frozenset[str]:
+        """The modules of the tests, which nobody else has."""
+        code = {name for path in self.project.code for name in module_names(path)}
+        tests = {name for path in self.project.tests for name in module_names(path)}
+        return frozenset(tests - code)
 
     def conftests(self, path: str) -> list[ast.Module]:
         """What pytest reads for a file of tests before it, the nearest first."""

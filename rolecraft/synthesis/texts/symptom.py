@@ -42,6 +42,8 @@ _LINES_OF_A_TEXT = 3
 """From here on a text in the code is shown in lines."""
 _LONGEST_VALUE = 1500
 """Characters."""
+_WORD = re.compile(r"[^\W\d_]{3}")
+"""Of a message without any nobody can tell what it is about: `KeyError: 2`, `1 != 0`."""
 _DONE_WRONG = re.compile(r"DID NOT RAISE|not raised|not triggered|DID NOT WARN")
 
 
@@ -122,7 +124,7 @@ def plain(messages: dict[str, str]) -> list[Symptom]:
     for test, text in messages.items():
         failure = read_failure(test, text)
         said = ": ".join(filter(None, (failure.error, _short(failure.message))))
-        if said != "AssertionError" and said and test.partition("::")[0].endswith(".py"):
+        if _WORD.search(failure.message) and test.partition("::")[0].endswith(".py"):
             found.setdefault(said, Symptom("output", (), message=said, test=test))
     return [*found.values()]
 
@@ -193,6 +195,8 @@ def _of_python(
     done = doing(tree, test, failure.line, conftests, imports.own_modules, values, way)
     if done is None or says_only_what_was_printed(done):
         return None
+    if any(map(sources.of_tests.__contains__, _imported(done.before))):
+        return None
     printed = tell_printed(done)
     masking = Masking(solution, imports)
     code = _lines(done.before, masking)
@@ -214,6 +218,17 @@ def _of_python(
         everything=way.everything,
         masked=tuple((each.name.lstrip("."), real) for real, each in masking.stand_ins.items()),
     )
+
+
+def _imported(nodes: list[ast.stmt]) -> Iterator[str]:
+    """The modules that statements import, or import from."""
+    for node in nodes:
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name for each in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield module
+                yield from (f"{module}.{each.name}" for each in names)
 
 
 def _seen(done: Doing, failure: Failure, looked_at: str, masking: Masking) -> Symptom | None:

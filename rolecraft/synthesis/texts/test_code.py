@@ -14,8 +14,10 @@ from rolecraft.synthesis.texts.helpers import Below, defined, in_place, statemen
 from rolecraft.synthesis.texts.parametrized import FunctionNode, parameters
 from rolecraft.synthesis.texts.sides import Origins, names_of_project, turn
 from rolecraft.synthesis.texts.slicing import FIXTURES, Slicing, bound_by, names_in
-from rolecraft.synthesis.texts.without_self import of_self, without_self
+from rolecraft.synthesis.texts.without_self import needs_self, of_self, without_self
 
+_TMP_PATH = "from pathlib import Path\nfrom tempfile import mkdtemp\ntmp_path = Path(mkdtemp())"
+"""What pytest's fixture is to somebody who runs no tests."""
 _SET_UP = frozenset({"setUp", "setUpClass", "setup_method", "setup_class", "setup"})
 
 
@@ -88,6 +90,8 @@ def doing(
             if module is not tree:
                 far.needed = names_in(given[name])
                 elsewhere += far.module(module.body)
+    if "tmp_path" in slicing.needed & arguments:
+        elsewhere += ast.parse(_TMP_PATH).body
     told = [
         ast.Assign([ast.Name(name, ast.Store())], value)
         for name, value in given.items()
@@ -146,7 +150,7 @@ def _members(classes: list[ast.ClassDef]) -> list[ast.stmt]:
                 helper.decorator_list = []
                 if each.name in _SET_UP:
                     set_up += helper.body
-                else:
+                elif not needs_self(helper):
                     given.append(helper)
             elif isinstance(each, ast.Assign | ast.AnnAssign):
                 given.append(each)

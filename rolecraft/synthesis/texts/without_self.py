@@ -41,6 +41,16 @@ def takes_own(node: FunctionNode) -> bool:
     return any(arg.arg in _OWN for arg in node.args.args)
 
 
+def needs_self(node: FunctionNode) -> bool:
+    """Whether a method, as `without_self` made it, still says `self`, or changes it."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name):
+            changed = of_itself(each) and not isinstance(each.ctx, ast.Load)
+            if changed or each.id in _OWN:
+                return True
+    return False
+
+
 def of_itself(node: ast.Name) -> bool:
     """Whether this was an attribute of the test itself."""
     return getattr(node, "from_self", False)
