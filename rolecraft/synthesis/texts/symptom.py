@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -73,8 +72,6 @@ class Symptom:
     """Names in the code of which nothing tells the value."""
     test: str = ""
     """The id of the test that told it."""
-    everything: bool = False
-    """The code has all that the test does up to there: what matters could not be told apart."""
     masked: tuple[tuple[str, str], ...] = ()
     """Stand-ins with the names that they are for. Never shown."""
 
@@ -93,10 +90,13 @@ def symptoms(
     messages: dict[str, str],
     sources: Sources,
     values: Values = MappingProxyType({}),
+    *,
+    everything: bool = False,
 ) -> list[Symptom]:
     """What the failing tests tell, those that tell most first.
 
-    `values` are what they were given for arguments of which no code says it.
+    `values` are what they were given for arguments of which no code says it. With `everything`
+    their code is told whole, where only what leads to the failure may lack what matters.
     """
     found: list[Symptom] = []
     for test, text in messages.items():
@@ -108,14 +108,11 @@ def symptoms(
             failure = read_failure(test, text)
             below = _below(failure, sources)
             told = partial(_of_python, test, failure, tree, solution, sources, values)
-            ways = itertools.product((below, ()) if below else ((),), (False, True))
-            seen = [told(Way(*way)) for way in ways]
-        made: dict[Symptom, Symptom] = {}
-        for each in seen:
-            if each is not None:
-                made.setdefault(replace(each, everything=False), each)
-        found += [_without_inner_names(each, solution, sources) for each in made.values()]
-    return sorted(found, key=lambda symptom: (symptom.everything, symptom.poorness))
+            ways = (below, ()) if below else ((),)
+            seen = [told(Way(way, everything)) for way in ways]
+        made = dict.fromkeys(each for each in seen if each is not None)
+        found += [_without_inner_names(each, solution, sources) for each in made]
+    return sorted(found, key=lambda symptom: symptom.poorness)
 
 
 def plain(messages: dict[str, str]) -> list[Symptom]:
@@ -215,7 +212,6 @@ def _of_python(
         printed=tuple(each for each in printed if each.name in shown),
         unknown=tuple(sorted(done.unknown & shown)),
         test=test,
-        everything=way.everything,
         masked=tuple((each.name.lstrip("."), real) for real, each in masking.stand_ins.items()),
     )
 

@@ -58,21 +58,23 @@ class Telling:
 
     async def _of(self, candidate: Candidate, verdict: Verdict, most: int) -> Told:
         messages = dict(verdict.messages)
-        solution, seen = await asyncio.to_thread(self._seen, candidate, verdict)
+        solution = await asyncio.to_thread(self._solution, candidate, verdict)
         told = Told(solution, NOT_READ if any(map(str.strip, messages.values())) else SILENT)
         proven: list[str] = []
-        so: set[str] = set()
-        for symptom in seen:
-            if symptom.everything and symptom.test in so:
-                continue
-            before = len(proven)
-            given = await self._with_values(symptom, messages, solution)
-            if given is None or not await self._add(given, candidate, told, proven):
-                await self._add(symptom, candidate, told, proven)
-            if len(proven) > before:
-                so.add(symptom.test)
-            enough = [*proven, *told.unproven] if self._proof.why else proven
-            if len(enough) >= most and any(map(self._is_new, enough)):
+        tried: set[Symptom] = set()
+        for everything in (False, True):
+            seen = await asyncio.to_thread(
+                symptoms, solution, messages, self._sources, everything=everything
+            )
+            for symptom in (each for each in seen if each not in tried):
+                tried.add(symptom)
+                given = await self._with_values(symptom, messages, solution, everything)
+                if given is None or not await self._add(given, candidate, told, proven):
+                    await self._add(symptom, candidate, told, proven)
+                enough = [*proven, *told.unproven] if self._proof.why else proven
+                if len(enough) >= most and any(map(self._is_new, enough)):
+                    break
+            if proven or told.unproven:
                 break
         if not (proven or told.unproven):
             for symptom in plain(messages):
@@ -82,20 +84,21 @@ class Telling:
         told.clean = [*proven, *told.unproven]
         return told
 
-    def _seen(self, candidate: Candidate, verdict: Verdict) -> tuple[Solution, list[Symptom]]:
-        """Work of the processor alone, so it has a thread."""
-        solution = self._sources.solution(candidate, verdict.fail_to_pass)
-        return solution, symptoms(solution, dict(verdict.messages), self._sources)
+    def _solution(self, candidate: Candidate, verdict: Verdict) -> Solution:
+        """Work of the processor alone, as others here, so it has a thread."""
+        return self._sources.solution(candidate, verdict.fail_to_pass)
 
     async def _with_values(
-        self, symptom: Symptom, messages: dict[str, str], solution: Solution
+        self, symptom: Symptom, messages: dict[str, str], solution: Solution, everything: bool
     ) -> Symptom | None:
         """The same with what the test was given for names of which no code says it, if it can."""
         values = await self._proof.given(symptom.test, symptom.unknown)
         if not values:
             return None
         message = {symptom.test: messages[symptom.test]}
-        made = await asyncio.to_thread(symptoms, solution, message, self._sources, values)
+        made = await asyncio.to_thread(
+            symptoms, solution, message, self._sources, values, everything=everything
+        )
         return made[0] if made else None
 
     async def _add(
