@@ -12,7 +12,7 @@ In memory there is a number for each line, not the line.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -121,7 +121,9 @@ class LedgerView(_Lines[Entry]):
         self._open.close()
 
 
-def read_ledger(path: Path, kind: type[Entry], *, key: Callable[[Entry], str]) -> Iterator[Entry]:
+def read_ledger(
+    path: Path, kind: type[Entry], *, key: Callable[[Entry], str]
+) -> Generator[Entry, None, None]:
     """The entries of a `LedgerView`, one after the other."""
     with LedgerView(path, kind, key=key) as view:
         yield from view

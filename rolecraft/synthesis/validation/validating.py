@@ -79,11 +79,14 @@ async def validate(
     made: list[Worker] = []
     read = plan.reader()
 
+    def workers_of(plan: Plan) -> list[Worker]:
+        return [kind(plan, settings, chosen, place) for _ in range(workers)]
+
     async def begin() -> None:
         """Until the clean tests of all workers pass, as far as that takes no more than `ROUNDS`."""
         nonlocal plan
+        made[:] = workers_of(plan)
         for _ in range(ROUNDS):
-            made[:] = [kind(plan, settings, chosen, place) for _ in range(workers)]
             ready = (worker.ready() for worker in made)
             unsteady: dict[str, str] = {}
             for found in await asyncio.gather(*ready, return_exceptions=True):
@@ -95,6 +98,7 @@ async def validate(
             plan = without(plan, unsteady)
             on_unsteady(plan, unsteady)
             await close(made)
+            made[:] = workers_of(plan)
 
     async def verdict_of(candidate: Candidate, worker: Worker) -> Verdict:
         lost = WorkerLost("")

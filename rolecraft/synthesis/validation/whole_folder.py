@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -41,7 +41,6 @@ async def validate_folder(
     """
     settings = settings or Settings()
     plan = Plan.load(folder)
-
     count = sum(1 for _ in candidates_of(folder))
     if not count:
         raise UsageError(
@@ -58,22 +57,23 @@ async def validate_folder(
                 verdicts.append(verdict.without(unsteady))
             on_unsteady(unsteady)
 
-        running = validate(
-            plan,
-            candidates_of(folder),
-            verdicts,
-            settings=settings,
-            workers=workers,
-            provider=provider,
-            stop_after=stop_after,
-            on_unsteady=keep,
-        )
-        async with contextlib.aclosing(running) as found:
-            async for verdict in found:
-                yield verdict
+        with contextlib.closing(candidates_of(folder)) as candidates:
+            running = validate(
+                plan,
+                candidates,
+                verdicts,
+                settings=settings,
+                workers=workers,
+                provider=provider,
+                stop_after=stop_after,
+                on_unsteady=keep,
+            )
+            async with contextlib.aclosing(running) as found:
+                async for verdict in found:
+                    yield verdict
 
 
-def candidates_of(folder: SynthesisFolder) -> Iterator[Candidate]:
+def candidates_of(folder: SynthesisFolder) -> Generator[Candidate, None, None]:
     """Those of a folder, one after the other."""
     return read_ledger(folder.candidates, Candidate, key=lambda each: each.id)
 

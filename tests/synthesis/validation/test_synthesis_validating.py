@@ -23,7 +23,13 @@ from rolecraft.synthesis.candidates import Candidate
 from rolecraft.synthesis.folder import SynthesisFolder
 from rolecraft.synthesis.ledger import Ledger, read_ledger
 from rolecraft.synthesis.plan import Plan
-from rolecraft.synthesis.validation import Settings, Tally, candidates_of, validate_folder
+from rolecraft.synthesis.validation import (
+    Settings,
+    Tally,
+    candidates_of,
+    validate_folder,
+    validating,
+)
 from rolecraft.synthesis.validation.places import Place
 from rolecraft.synthesis.validation.settings import UNSTEADY
 from rolecraft.synthesis.validation.validating import without
@@ -372,9 +378,11 @@ def unsteady(small: Any, *, many: int) -> None:
     planted(small)
 
 
+@pytest.mark.parametrize("rounds", [1, 4])
 async def test_a_few_tests_that_fail_without_a_bug_are_set_aside_and_the_rest_goes_on(
-    small: Any,
+    small: Any, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
+    monkeypatch.setattr(validating, "ROUNDS", rounds)
     unsteady(small, many=10)
     told: list[Any] = []
     why = f"{UNSTEADY}, then failed"
@@ -420,6 +428,22 @@ async def test_tests_set_aside_in_several_calls_are_a_few_in_all(small: Any) -> 
     with_one = without(plan, {QUICK: f"{UNSTEADY}, then failed"})
     with pytest.raises(UsageError, match=r"3 tests of 'numbers' passed.*more than 5%.*workers"):
         without(with_one, dict.fromkeys(steady[:2], f"{UNSTEADY}, then failed"))
+
+
+async def test_a_worker_that_begins_anew_in_the_middle_takes_no_failing_test_for_a_bugs(
+    small: Any,
+) -> None:
+    unsteady(small, many=10)
+    plan = Plan.load(small.folder)
+    place = await Place.of(plan)
+    worker = WarmPytest(plan, Settings(), Bubblewrap(), place)
+    with pytest.raises(UsageError, match=r"test_that_is_quick_enough\. Call it again"):
+        await worker.run({}, [DOUBLE], most=1)
+    await worker.close()
+    lenient = WarmPytest(plan, Settings(), Bubblewrap(), place, lenient=True)
+    ran = await lenient.run({}, [DOUBLE], most=1)
+    await lenient.close()
+    assert ran.outcomes == {DOUBLE: "passed"}
 
 
 async def test_where_more_fail_the_plan_is_of_something_else(small: Any) -> None:
