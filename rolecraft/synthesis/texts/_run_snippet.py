@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST = 2000
 """Characters of an exception's text."""
+MOST_SHOWN = 1500
+"""Characters of a value."""
 RECORD = "_rolecraft_record"
 
 
@@ -198,7 +200,7 @@ def shown(value: Any) -> str:
     """A value as code, where it is a literal of no great length."""
     try:
         text = repr(value)
-        return text if len(text) <= MOST and ast.literal_eval(text) == value else ""
+        return text if len(text) <= MOST_SHOWN and ast.literal_eval(text) == value else ""
     except Exception:
         return ""
 

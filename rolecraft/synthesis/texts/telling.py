@@ -136,10 +136,12 @@ class Telling:
         if symptom.kind != "value" or symptom.got:
             return text
         came = await self._proof.came(text, symptom, candidate, solution)
+        if not came:
+            return text
         more = replace(symptom, got=came, message="")
         whole = await asyncio.to_thread(self._text, more, candidate)
         leaks = await asyncio.to_thread(find_leaks, whole, solution)
-        return whole if came and not leaks else text
+        return text if leaks else whole
 
     def _text(self, symptom: Symptom, candidate: Candidate) -> str:
         of = self._project
