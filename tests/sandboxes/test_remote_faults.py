@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -245,16 +244,21 @@ async def test_a_server_that_ends_closes_every_sandbox(sandbox_server: Callable[
 
 @pytest.mark.slow
 async def test_after_a_kill_9_of_the_server_its_sandboxes_are_lost_and_its_files_taken_away(
-    sandbox_server: Callable[..., Any], tmp_path: Path
+    sandbox_server: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its processes are the provider's to end, and `LocalProcess` cannot; see the next test."""
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "a").write_text("a")
-    before = leftovers()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # other servers have theirs elsewhere
+
+    def leftovers() -> int:
+        return len([*(tmp_path / "tmp").glob(f"{PREFIX}*")])
+
     server = sandbox_server()
     remote = Remote(server.url, token=server.token, reconnect_seconds=60)
     sandbox = await remote.create(SandboxSpec(base=tmp_path / "base"))
-    assert len(leftovers()) == len(before) + 1
+    assert leftovers() == 1
     server.process.kill()
     await asyncio.to_thread(server.process.wait)
     running = asyncio.create_task(remote.run(["echo", "on the new one"]))
@@ -265,10 +269,10 @@ async def test_after_a_kill_9_of_the_server_its_sandboxes_are_lost_and_its_files
         await sandbox.run(["true"])
     other = await remote.create(SandboxSpec(base=tmp_path / "base"))
     assert await other.read("a") == b"a", "the new server got the folder anew"
-    assert len(leftovers()) == len(before) + 1, "what the killed one left was taken away"
+    assert leftovers() == 1, "what the killed one left was taken away"
     await remote.aclose()
     assert again.end(signal.SIGTERM) == 0
-    assert leftovers() == before
+    assert leftovers() == 0
 
 
 @pytest.mark.slow
@@ -323,10 +327,6 @@ async def raw(server: Any) -> AsyncIterator[httpx.AsyncClient]:
 
 def there(*folders: str) -> list[str]:
     return [folder for folder in folders if os.path.exists(folder)]
-
-
-def leftovers() -> list[str]:
-    return sorted(str(path) for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
 
 
 def inside(folder: Path) -> list[str]:
