@@ -192,7 +192,7 @@ def _of_python(
     done = doing(tree, test, failure.line, conftests, imports.own_modules, values, way)
     if done is None or says_only_what_was_printed(done):
         return None
-    if any(map(sources.of_tests.__contains__, _imported(done.before))):
+    if not sources.of_tests.isdisjoint(_imported(done.before)):
         return None
     printed = tell_printed(done)
     masking = Masking(solution, imports)

@@ -58,7 +58,7 @@ class Telling:
 
     async def _of(self, candidate: Candidate, verdict: Verdict, most: int) -> Told:
         messages = dict(verdict.messages)
-        solution = await asyncio.to_thread(self._solution, candidate, verdict)
+        solution = await asyncio.to_thread(self._sources.solution, candidate, verdict.fail_to_pass)
         told = Told(solution, NOT_READ if any(map(str.strip, messages.values())) else SILENT)
         proven: list[str] = []
         tried: set[Symptom] = set()
@@ -83,10 +83,6 @@ class Telling:
             texts.sort(key=self._is_new, reverse=True)
         told.clean = [*proven, *told.unproven]
         return told
-
-    def _solution(self, candidate: Candidate, verdict: Verdict) -> Solution:
-        """Work of the processor alone, as others here, so it has a thread."""
-        return self._sources.solution(candidate, verdict.fail_to_pass)
 
     async def _with_values(
         self, symptom: Symptom, messages: dict[str, str], solution: Solution, everything: bool

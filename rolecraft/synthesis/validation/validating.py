@@ -95,9 +95,9 @@ async def validate(
                 unsteady |= found
             if not unsteady:
                 return
-            plan = without(plan, unsteady)
+            plan = set_aside(plan, unsteady)
             on_unsteady(plan, unsteady)
-            await close(made)
+            await _close(made)
             made[:] = workers_of(plan)
 
     async def verdict_of(candidate: Candidate, worker: Worker) -> Verdict:
@@ -127,17 +127,17 @@ async def validate(
                 if valid == stop_after:
                     return
     finally:
-        await close(made)
+        await _close(made)
 
 
-async def close(workers: Sequence[Worker]) -> None:
+async def _close(workers: Sequence[Worker]) -> None:
     """All of them, also where one cannot be closed."""
     async with contextlib.AsyncExitStack() as closing:
         for worker in reversed(workers):
             closing.push_async_callback(worker.close)
 
 
-def without(plan: Plan, unsteady: Mapping[str, str]) -> Plan:
+def set_aside(plan: Plan, unsteady: Mapping[str, str]) -> Plan:
     """The plan without these tests. Raises `UsageError` where they are no longer a few."""
     found = plan.without(unsteady)
     aside = [test for test, why in found.suite.set_aside.items() if why.startswith(UNSTEADY)]

@@ -52,9 +52,9 @@ async def validate_folder(
         on_begin(count, sum(each.id in verdicts for each in candidates_of(folder)))
 
         def keep(changed: Plan, unsteady: Mapping[str, str]) -> None:
-            changed.save(folder)
             for verdict in [each for each in verdicts if unsteady.keys() & {*each.fail_to_pass}]:
                 verdicts.append(verdict.without(unsteady))
+            changed.save(folder)  # last: a call after a kill -9 would not look at verdicts again
             on_unsteady(unsteady)
 
         with contextlib.closing(candidates_of(folder)) as candidates:

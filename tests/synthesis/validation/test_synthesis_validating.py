@@ -32,7 +32,7 @@ from rolecraft.synthesis.validation import (
 )
 from rolecraft.synthesis.validation.places import Place
 from rolecraft.synthesis.validation.settings import UNSTEADY
-from rolecraft.synthesis.validation.validating import without
+from rolecraft.synthesis.validation.validating import set_aside
 from rolecraft.synthesis.validation.warm import FOREVER, WarmPytest, _Server
 from rolecraft.synthesis.verdicts import Verdict
 
@@ -425,9 +425,9 @@ async def test_tests_set_aside_in_several_calls_are_a_few_in_all(small: Any) -> 
     unsteady(small, many=20)
     plan = small.plan()
     steady = [test for test in plan.suite.outcomes if "steady" in test]
-    with_one = without(plan, {QUICK: f"{UNSTEADY}, then failed"})
+    with_one = set_aside(plan, {QUICK: f"{UNSTEADY}, then failed"})
     with pytest.raises(UsageError, match=r"3 tests of 'numbers' passed.*more than 5%.*workers"):
-        without(with_one, dict.fromkeys(steady[:2], f"{UNSTEADY}, then failed"))
+        set_aside(with_one, dict.fromkeys(steady[:2], f"{UNSTEADY}, then failed"))
 
 
 async def test_a_worker_that_begins_anew_in_the_middle_takes_no_failing_test_for_a_bugs(
@@ -444,6 +444,13 @@ async def test_a_worker_that_begins_anew_in_the_middle_takes_no_failing_test_for
     ran = await lenient.run({}, [DOUBLE], most=1)
     await lenient.close()
     assert ran.outcomes == {DOUBLE: "passed"}
+
+
+async def test_clean_tests_that_break_off_are_none_that_fail_now_and_then(small: Any) -> None:
+    small.write({"tests/conftest.py": "import os\ndef pytest_sessionfinish():\n    os._exit(3)\n"})
+    planted(small)
+    with pytest.raises(UsageError, match=r"crashed, it left early.*Make the plan anew"):
+        await run(small, workers=1)
 
 
 async def test_where_more_fail_the_plan_is_of_something_else(small: Any) -> None:
